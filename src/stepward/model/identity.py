@@ -1,0 +1,38 @@
+"""Identities: run ids that every rank derives alike, and ULID-like ids that sort by time.
+
+An id is derived where a key names the run (launcher, scheduler, user), so that all ranks, the wrapper and the agent
+agree without talking to each other or to a server. See ARCHITECTURE.md, Identity.
+"""
+
+import os
+import re
+import time
+
+CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+RUN_ID = re.compile(r"run_[0-9a-z]{26}")
+
+
+def derived_run_id(project: str, key: str) -> str:
+    """``run_`` + base32(sha256(project NUL key))[:26]: the same key in the same project is always the same run."""
+    # Imported on use: hashlib pulls OpenSSL into the training process (rule 4 of ARCHITECTURE.md).
+    import hashlib
+    from base64 import b32encode
+
+    digest = hashlib.sha256(f"{project}\0{key}".encode()).digest()
+    return "run_" + b32encode(digest).decode("ascii").lower()[:26]
+
+
+def run_id(project: str, named: str) -> str:
+    """The run that a user names: a run id stands for itself, any other string is a key."""
+    return named if RUN_ID.fullmatch(named) else derived_run_id(project, named)
+
+
+def ulid() -> str:
+    """26 characters, lower-case Crockford base32: 48 bits of milliseconds, then 80 random bits; sorts by time."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return "".join(CROCKFORD[value >> shift & 31] for shift in range(125, -5, -5))
+
+
+def random_run_id() -> str:
+    """A run id for a run that nothing names."""
+    return "run_" + ulid()

@@ -1,0 +1,372 @@
+"""The JSON of the API, one struct a resource: what the server answers, the client reads and the UI's types come from.
+
+Instants are RFC 3339 strings in UTC with microseconds; durations are floats named ``_s``; numbers that are not finite
+are the strings "NaN", "Infinity", "-Infinity" (JSON has no others).
+"""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from stepward.model.states import State
+from stepward.model.words import Clock, RunKind, SourceKind, TokenKind
+
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def number(value: float) -> Number:
+    """A float as JSON can carry it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def instant(at_us: int) -> str:
+    """µs since the epoch as ``2026-12-01T09:30:00.000000Z``; clamped to the years 1-9999."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=at_us)
+    except OverflowError:
+        moment = datetime.max if at_us > 0 else datetime.min
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z" if moment.year >= 1000 else f"{moment.isoformat()}Z"
+
+
+class LatestValue(msgspec.Struct):
+    """Newest value of a metric: at the highest step of the surviving history, lowest rank that has it."""
+
+    step: int
+    value: Number
+
+
+class Attempt(msgspec.Struct, kw_only=True):
+    """One launch of a run."""
+
+    key: str
+    number: int
+    state: State
+    exit_code: int | None = None
+    signal: str | None = None
+    reason: str | None = None
+    nodes: list[str] = []
+    ranks: int = 0
+    started_at: str | None = None
+    ended_at: str | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A run with its attempts; what ``show`` and ``ls`` print."""
+
+    id: str
+    name: str
+    project: str
+    kind: RunKind
+    state: State
+    state_reason: str | None = None
+    attempts: list[Attempt] = []
+    latest: dict[str, LatestValue] = {}
+    pending: int = 0
+    dropped: int = 0
+    gaps: int = 0
+    tags: list[str] = []
+    notes: str = ""
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    last_seen_at: str | None = None
+    step: int | None = None
+    key: str | None = None
+
+
+class RunPage(msgspec.Struct):
+    """A page of runs; ``next`` is the cursor of the following page. ``total`` counts what the filter matches."""
+
+    items: list[Run]
+    total: int
+    next: str | None = None
+
+
+class RunChange(msgspec.Struct, omit_defaults=True):
+    """What people may change of a run; a field that is absent stays."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    notes: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class RunConfig(msgspec.Struct):
+    """The three trees of a run; numbers in them that are not finite are strings."""
+
+    user: dict[str, Any] = {}
+    software: dict[str, Any] = {}
+    system: dict[str, Any] = {}
+
+
+class Source(msgspec.Struct, kw_only=True):
+    """A writer of a run, and when it was last heard."""
+
+    writer: str
+    kind: SourceKind
+    attempt: int
+    rank: int | None = None
+    role: str = "trainer"
+    node: str = ""
+    pid: int = 0
+    state: State
+    exit_code: int | None = None
+    signal: str | None = None
+    step: int | None = None
+    phase: str | None = None
+    last_seen_at: str | None = None
+    clock_offset_s: float = 0.0
+    tail: list[str] = []
+    traceback: str | None = None
+
+
+class Series(msgspec.Struct, kw_only=True):
+    """A metric of a run over all attempts, ranks and devices; ``system`` metrics are sampled, not logged by the user."""
+
+    metric: str
+    unit: str = ""
+    system: bool = False
+    ranks: list[int] = []
+    devices: list[int] = []
+    nodes: list[str] = []
+    count: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """One drawn line: parallel columns, one entry a bucket that holds points.
+
+    ``x`` is the x of the bucket's first point and ``x_last`` of its last. min, max, mean, first and last are over finite
+    values, None where the bucket has none; ``count`` counts all points, the ``n_`` columns those that are not finite.
+    """
+
+    rank: int | None = None
+    device: int | None = None
+    node: str | None = None
+    attempt: int | None = None
+    abandoned: bool = False
+    x: list[float] = []
+    x_last: list[float] = []
+    min: list[float | None] = []
+    max: list[float | None] = []
+    mean: list[float | None] = []
+    first: list[float | None] = []
+    last: list[float | None] = []
+    count: list[int] = []
+    n_nan: list[int] = []
+    n_posinf: list[int] = []
+    n_neginf: list[int] = []
+
+
+class Restart(msgspec.Struct):
+    """Where an attempt begins on the x axis asked for."""
+
+    attempt: int
+    x: float
+
+
+class Chart(msgspec.Struct, kw_only=True):
+    """Answer to a points query. ``empty_reason`` says why there is nothing to draw."""
+
+    metric: str
+    unit: str = ""
+    x: Literal["step", "time", "relative"]
+    lines: list[Line] = []
+    restarts: list[Restart] = []
+    lines_total: int = 0
+    rounded: bool = False
+    empty_reason: str | None = None
+
+
+class StepRow(msgspec.Struct):
+    """One step of one rank: start (instant), duration and seconds per phase."""
+
+    attempt: int
+    rank: int
+    step: int
+    started_at: str
+    duration_s: float
+    phases: dict[str, float]
+
+
+class StepTable(msgspec.Struct):
+    """Newest steps, and the clock of each phase."""
+
+    clocks: dict[str, Clock]
+    rows: list[StepRow]
+
+
+class LogLine(msgspec.Struct, kw_only=True):
+    """One line of output. ``repeats`` > 1: the line stands for that many alike (``n_last`` is the last one's number).
+
+    ``truncated`` is the number of characters that are not in ``text``.
+    """
+
+    n: int
+    text: str
+    at: str | None = None
+    n_last: int | None = None
+    repeats: int = 1
+    truncated: int = 0
+
+
+class LogStream(msgspec.Struct, kw_only=True):
+    """A stream of output of one source of one attempt; ``id`` names it in queries."""
+
+    id: str
+    stream: str
+    attempt: int
+    rank: int | None = None
+    node: str = ""
+    lines: int = 0
+    bytes: int = 0
+    lost_bytes: int = 0
+    last_at: str | None = None
+
+
+class LogPage(msgspec.Struct, kw_only=True):
+    """Lines of a stream in order. ``matches`` counts hits of a search over the whole stream, None without a search."""
+
+    stream: LogStream
+    lines: list[LogLine]
+    first_n: int | None = None
+    last_n: int | None = None
+    matches: int | None = None
+
+
+class RunEvent(msgspec.Struct, kw_only=True):
+    """An event of a run, as its writer or a detector reported it."""
+
+    id: str
+    type: str
+    started_at: str
+    ended_at: str | None = None
+    attempt: int | None = None
+    step: int | None = None
+    rank: int | None = None
+    title: str = ""
+    data: dict[str, Any] = {}
+
+
+class Project(msgspec.Struct, kw_only=True):
+    """A tenant."""
+
+    name: str
+    runs: int = 0
+    live: int = 0
+    created_at: str
+
+
+class Token(msgspec.Struct, kw_only=True):
+    """A credential. ``secret`` is there once, in the answer that creates it."""
+
+    id: str
+    name: str
+    kind: TokenKind
+    projects: list[str] | None = None
+    created_at: str
+    last_used_at: str | None = None
+    expires_at: str | None = None
+    secret: str | None = None
+
+
+class NewToken(msgspec.Struct, kw_only=True):
+    """A token to create; ``projects`` None means all."""
+
+    name: str
+    kind: TokenKind
+    projects: list[str] | None = None
+    expires_in_s: float | None = None
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """Who is asking, and what the server is."""
+
+    kind: TokenKind
+    name: str
+    projects: list[str] | None = None
+    version: str
+    started_at: str
+
+
+class LoginLink(msgspec.Struct):
+    """A one-time link that signs a browser in."""
+
+    url: str
+    expires_at: str
+
+
+class Login(msgspec.Struct):
+    """A secret: that of a one-time link, or a token."""
+
+    secret: str
+
+
+class Accepted(msgspec.Struct, kw_only=True):
+    """Answer to a frame: committed. ``end`` is the position that the writer's next frame must begin at."""
+
+    end: int
+    server_time: int
+
+
+class Backup(msgspec.Struct):
+    """A finished backup on the server's disk."""
+
+    path: str
+    bytes: int
+    created_at: str
+
+
+class Health(msgspec.Struct):
+    """Whether the server serves; ``problems`` names what it can't do now (a full disk, say)."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    problems: list[str] = []
+
+
+# ── live updates (SSE): the event's name is the tag, its data the JSON of the struct ──
+
+
+class RunUpdate(msgspec.Struct, tag="run", tag_field="type"):
+    """A run was created or changed in what ``Run`` shows."""
+
+    run: Run
+
+
+class RunRemoved(msgspec.Struct, tag="run_removed", tag_field="type"):
+    """A run was deleted."""
+
+    id: str
+
+
+class PointsUpdate(msgspec.Struct, tag="points", tag_field="type", kw_only=True):
+    """New points were committed: the metrics, and the highest step and time among them; charts fetch what they show."""
+
+    run: str
+    metrics: list[str]
+    step: int | None = None
+
+
+class LogsUpdate(msgspec.Struct, tag="logs", tag_field="type"):
+    """New output was committed: stream id -> number of lines that it has now."""
+
+    run: str
+    streams: dict[str, int]
+
+
+class EventsUpdate(msgspec.Struct, tag="events", tag_field="type"):
+    """Events of a run were added or changed."""
+
+    run: str
+    events: list[RunEvent]
+
+
+LiveUpdate = RunUpdate | RunRemoved | PointsUpdate | LogsUpdate | EventsUpdate

@@ -1,0 +1,137 @@
+"""Where a process of stepward finds its server, its token, its project and its spool: one typed ``Settings`` a process.
+
+Order, first wins: arguments, ``STEPWARD_*`` environment, ``~/.config/stepward/config.toml`` (0600), a local server of the
+same user (``~/.local/state/stepward/servers/<port>.json``, written by ``stepward up``). The token of a loopback server is
+found through its state file, after checking that its process is the same user's.
+"""
+
+import json
+import os
+import stat
+import sys
+from typing import Any
+
+import msgspec
+
+from stepward.errors import UsageError
+from stepward.model.words import DEFAULT_PROJECT
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of this process.
+
+    Attributes:
+        server: base URL without a trailing slash; None when no server is known (frames wait in the spool).
+        token: bearer token for ``server``.
+        project: project of new runs.
+        run: run id or key that the environment names.
+        spool: root folder of the spool.
+    """
+
+    server: str | None = None
+    token: str | None = None
+    project: str = DEFAULT_PROJECT
+    run: str | None = None
+    spool: str = ""
+
+
+class ServerFile(msgspec.Struct, kw_only=True):
+    """What a running local server writes about itself."""
+
+    url: str
+    data: str
+    pid: int
+
+
+def load(*, server: str | None = None, token: str | None = None, project: str | None = None) -> Settings:
+    """The settings of this process; arguments outrank everything.
+
+    Raises:
+        UsageError: ``bad_config_file`` (unreadable, or readable by others), ``bad_server_url``.
+    """
+    env, file = os.environ, _config_file()
+    url = server or env.get("STEPWARD_SERVER") or file.get("server")
+    secret = token or env.get("STEPWARD_TOKEN") or (file.get("token") if not url or url == file.get("server") else None)
+    local = _local_server(url)
+    if local is not None:
+        url = local.url
+        secret = secret or _read_token(local)
+    return Settings(
+        server=_checked_url(url) if url else None,
+        token=secret,
+        project=project or env.get("STEPWARD_PROJECT") or file.get("project") or DEFAULT_PROJECT,
+        run=env.get("STEPWARD_RUN") or None,
+        spool=env.get("STEPWARD_DIR") or f"/var/tmp/stepward-{os.getuid()}",
+    )
+
+
+def config_path() -> str:
+    """Path of the user's configuration file."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return f"{home}/stepward/config.toml"
+
+
+def server_files() -> str:
+    """Folder in which local servers of this user announce themselves."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return f"{home}/stepward/servers"
+
+
+def _config_file() -> dict[str, Any]:
+    path = config_path()
+    try:
+        with open(path, "rb") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise UsageError(
+                    f"{path} holds a token and others may read it", code="bad_config_file", hint=f"chmod 600 {path}"
+                )
+            data = file.read()
+    except OSError:
+        return {}
+    # Imported on use: most training processes have no file (rule 4 of ARCHITECTURE.md).
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML: {error}", code="bad_config_file", hint="mend or remove it") from None
+
+
+def _local_server(url: str | None) -> ServerFile | None:
+    """The running local server at ``url``, or the only one of this user where no URL is given (newest of several)."""
+    folder = server_files()
+    try:
+        names = sorted(os.listdir(folder), key=lambda name: -os.stat(f"{folder}/{name}").st_mtime)
+    except OSError:
+        return None
+    for name in names:
+        found = _read_server_file(f"{folder}/{name}")
+        if found is not None and (url is None or url.rstrip("/") == found.url.rstrip("/")):
+            return found
+    return None
+
+
+def _read_server_file(path: str) -> ServerFile | None:
+    try:
+        with open(path, "rb") as file:
+            found = msgspec.json.decode(file.read(), type=ServerFile)
+        same_user = sys.platform != "linux" or os.stat(f"/proc/{found.pid}").st_uid == os.getuid()
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found if same_user else None
+
+
+def _read_token(local: ServerFile) -> str | None:
+    try:
+        with open(f"{local.data}/token") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+def _checked_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(
+            f"STEPWARD_SERVER is {json.dumps(url)}, not a URL", code="bad_server_url", hint="http://host:7070"
+        )
+    return url.rstrip("/")

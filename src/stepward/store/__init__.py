@@ -1,0 +1,1 @@
+"""Where things rest: catalog (what runs there are), points (series), logs, blobs."""
