@@ -247,7 +247,9 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     started_at: int | None = None
 
 
-KINDS: dict[str, type[msgspec.Struct]] = {
+Payload = Points | Steps | Logs | Status | Events | Config | Exit
+
+KINDS: dict[str, type[Payload]] = {
     "points": Points,
     "steps": Steps,
     "logs": Logs,
@@ -259,9 +261,9 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 
 _encoder = msgspec.msgpack.Encoder()
 _frame_decoder = msgspec.msgpack.Decoder(Frame)
-_decoders = {kind: msgspec.msgpack.Decoder(struct_type) for kind, struct_type in KINDS.items()}
-
-Payload = Points | Steps | Logs | Status | Events | Config | Exit
+_decoders: dict[str, msgspec.msgpack.Decoder[Payload]] = {
+    kind: msgspec.msgpack.Decoder(content) for kind, content in KINDS.items()
+}
 
 
 def part(kind: str, payload: Payload) -> Part:
@@ -354,7 +356,7 @@ def payload(part: Part) -> Payload | None:
         _check_steps(content)
     elif isinstance(content, Logs):
         _check_logs(content)
-    return content  # type: ignore[no-any-return]
+    return content
 
 
 def _check_points(points: Points) -> None:

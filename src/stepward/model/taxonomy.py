@@ -48,11 +48,15 @@ LABELS: dict[str, Label] = {
     "rendezvous_failure": Label(Layer.FRAMEWORK, "processes never met: coordinator, world size, late or missing peers"),
     "collective_desync": Label(Layer.FRAMEWORK, "ranks disagree on which collective, in which order, of which shape"),
     "workload_imbalance": Label(Layer.FRAMEWORK, "ranks legitimately unequal: stage, sequence or expert imbalance"),
-    "timeout_budget": Label(Layer.FRAMEWORK, "legitimate long work (compile, save, evaluation) against a timeout too short"),
+    "timeout_budget": Label(
+        Layer.FRAMEWORK, "legitimate long work (compile, save, evaluation) against a timeout too short"
+    ),
     "numerics_nan": Label(Layer.FRAMEWORK, "NaN, Inf or divergence in loss, gradients or weights"),
     "data_pipeline": Label(Layer.USER_CODE, "bad samples, loader worker deaths, shards missing, order repeated"),
     "input_bound": Label(Layer.USER_CODE, "accelerators wait for data"),
-    "user_code_index": Label(Layer.USER_CODE, "a bug in user code or configuration: shapes, indices, imports, types, arguments"),
+    "user_code_index": Label(
+        Layer.USER_CODE, "a bug in user code or configuration: shapes, indices, imports, types, arguments"
+    ),
     "hang_in_user_code": Label(Layer.USER_CODE, "a rank stuck in its own code or lock, others wait"),
     "version_mismatch": Label(Layer.FRAMEWORK, "incompatible versions of libraries, drivers or checkpoints"),
     "external_service": Label(Layer.INFRASTRUCTURE, "hub, object store, registry, licence or tracking service failed"),
