@@ -30,7 +30,7 @@ def instant(at_us: int) -> str:
         moment = _EPOCH + timedelta(microseconds=at_us)
     except OverflowError:
         moment = datetime.max if at_us > 0 else datetime.min
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z" if moment.year >= 1000 else f"{moment.isoformat()}Z"
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 class LatestValue(msgspec.Struct):

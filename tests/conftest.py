@@ -1,0 +1,26 @@
+"""What every test gets: folders of its own for everything that stepward would keep in the user's home."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the real spool, configuration or server files, and none inherits a run."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("STEPWARD_DIR", str(home / "spool"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    inherited = [name for name in os.environ if name.startswith("STEPWARD_") and name not in _KEPT]
+    for name in inherited:
+        monkeypatch.delenv(name)
+
+
+_KEPT = frozenset({"STEPWARD_DIR", "STEPWARD_TEST_SCALE"})
+
+
+@pytest.fixture(scope="session")
+def full_scale() -> bool:
+    """Whether this run is ``make test-full`` (STEPWARD_TEST_SCALE=full) rather than the sampled ``make test``."""
+    return os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
