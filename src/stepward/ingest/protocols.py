@@ -1,15 +1,31 @@
-"""The seam between committing frames (this package) and what is derived from them (catalog, logs, live updates)."""
+"""The seams of ingest: what it needs of the points store, and what is derived from committed frames.
 
-from collections.abc import Sequence
-from typing import Protocol
+``PointsSink`` is the writing half of the points store (``stepward.store.points.protocol`` has the rest); an ``Applier``
+(catalog, log index, live updates) follows the committed frames. Neither knows the other, nor HTTP.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from stepward.model.frames import Payload, Source
+from stepward.model.frames import Part, Payload, PhaseColumn, Source
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+SYSTEM_PREFIX = "system/"
+"""Metrics that are sampled, not logged by the user: their step is a sample counter, so they are never stitched."""
 
 
 class MetricSummary(msgspec.Struct, frozen=True):
-    """What one frame did to one metric: its newest point (highest step, then latest time) and number of points."""
+    """What one frame did to one metric: its newest point and its number of points, over all devices.
+
+    The newest point has the highest step, then the latest time, then the lowest device, then came last in the frame.
+    """
 
     metric: str
     unit: str
@@ -29,7 +45,7 @@ class CommittedFrame(msgspec.Struct, frozen=True, kw_only=True):
         received_at: server's clock, µs since the epoch.
         payloads: every part but ``points`` and ``steps``, by kind, in the frame's order.
         metrics: a summary for each metric of the ``points`` part.
-        last_step: highest step of points and steps.
+        last_step: highest step of points and steps; the sample counters of ``system/`` metrics are no steps.
         last_time: latest time of points and steps, sender's clock, µs.
     """
 
@@ -60,3 +76,85 @@ class Applier(Protocol):
 
     def applied(self, project: str) -> dict[str, int]:
         """Writer -> position up to which its frames have been applied."""
+
+
+class SeriesKey(NamedTuple):
+    """A series as its writer defines it; the frame's source adds attempt, rank and node."""
+
+    metric: str
+    unit: str
+    device: int | None
+
+
+class PointColumns(NamedTuple):
+    """Points as parallel columns; ``series`` indexes the ``keys`` of their ``FrameRows``."""
+
+    series: Ints
+    step: Ints
+    time: Ints
+    value: Floats
+    rounded: Bools
+
+
+class StepColumns(NamedTuple):
+    """Steps of one source as parallel columns; ``seconds`` has a column a phase, NaN where it was not measured."""
+
+    phases: Sequence[PhaseColumn]
+    step: Ints
+    start: Ints
+    duration: Floats
+    seconds: NDArray[np.float64]
+
+
+class FrameRows(msgspec.Struct, frozen=True, kw_only=True):
+    """One decoded frame, ready to be committed.
+
+    Attributes:
+        frame: what the appliers get.
+        parts: every part but ``points`` and ``steps`` as it came, unknown kinds included.
+        keys: the series that the writer has defined so far; grows at its end only, so a store may remember its prefix.
+    """
+
+    frame: CommittedFrame
+    parts: list[Part]
+    keys: Sequence[SeriesKey]
+    points: PointColumns | None
+    steps: list[StepColumns]
+
+
+class WriterPosition(NamedTuple):
+    """How far a writer's journal is committed, and the run that it writes to."""
+
+    run: str
+    end: int
+
+
+class PointsSink(Protocol):
+    """The writing half of the points store. All methods block; one thread a project calls ``commit`` and ``settle``."""
+
+    def projects(self) -> list[str]:
+        """Projects that have a store, by name."""
+
+    def positions(self, project: str) -> Mapping[str, WriterPosition]:
+        """Committed position of every writer of the project."""
+
+    def commit(self, project: str, frames: Sequence[FrameRows]) -> None:
+        """Store frames in one transaction: points, steps, raw parts, positions, and what ``unsettled`` gives back.
+
+        Frames of one writer are in order and were never committed before. On any error nothing of them is stored.
+
+        Raises:
+            StorageFull: ``disk_full``.
+            Unavailable: ``store_corrupt``, ``store_closed``, ``store_failed``.
+        """
+
+    def unsettled(self, project: str) -> list[CommittedFrame]:
+        """Frames in commit order that an applier may have missed: all that ``settle`` has not dropped."""
+
+    def settle(self, project: str, before: int) -> None:
+        """Drop what ``unsettled`` keeps of frames received before that instant (µs); every applier has them."""
+
+
+def details(frame: CommittedFrame) -> dict[str, Any]:
+    """What an error about a frame says of it."""
+    return {"project": frame.project, "run": frame.run, "writer": frame.writer, "seq": frame.seq}

@@ -1,0 +1,1 @@
+"""Points, steps and raw parts of frames: one protocol, one package an engine."""

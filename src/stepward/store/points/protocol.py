@@ -1,0 +1,125 @@
+"""The points store as the rest of the server sees it. Meanings are fixed here, never by an engine.
+
+Order of points: by x, then by the other of step and time, then by value (finite ones only). *First* and *last* are the
+ends of that order; so ties have one answer in every engine. A time is what the sender's clock said.
+Aggregates are over finite values; NaN, +Inf and -Inf are stored, counted apart and never dropped. A step occurs any number
+of times and in any order. All methods block and are safe to call from any thread; a reader sees whole commits only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from stepward.ingest.protocols import PointsSink
+from stepward.model.frames import Source
+from stepward.model.resources import Chart, Series, StepTable
+
+Axis = Literal["step", "time", "relative"]
+By = Literal["none", "rank", "device"]
+
+MAX_LINES = 64
+"""Lines of a chart that are not abandoned, and as many that are: more can't be told apart."""
+MAX_BUCKETS = 2000
+
+
+class AttemptSpan(msgspec.Struct, frozen=True):
+    """One attempt of a run's history, in start order.
+
+    Attributes:
+        first_step: the lowest step that it logged; None as long as it has logged none.
+        started_at_us: µs since the epoch.
+    """
+
+    key: str
+    number: int
+    first_step: int | None
+    started_at_us: int
+
+
+class ChartQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What to draw.
+
+    Attributes:
+        x: ``step``; ``time`` in seconds since the epoch; ``relative`` in seconds since ``run_started_us``.
+        start, end: range of x, both ends included; None = from the first, to the last point.
+        buckets: the range is cut into at most that many buckets of equal width.
+        by: ``none``: one line over everything; ``rank``: one a rank, and one a node for sources that are no rank;
+            ``device``: one for each device of each rank or node.
+        rank, device: narrow to one.
+        attempt: narrow to the attempt of that number; it is then drawn whole, as one line a group.
+        history: attempts in start order. Attempt i survives for steps below the first step of every later attempt; the
+            rest of it becomes an abandoned line. ``system/`` metrics are not stitched.
+        run_started_us: origin of ``relative``.
+    """
+
+    run: str
+    metric: str
+    x: Axis = "step"
+    start: float | None = None
+    end: float | None = None
+    buckets: int = 1000
+    by: By = "none"
+    rank: int | None = None
+    device: int | None = None
+    attempt: int | None = None
+    history: list[AttemptSpan] = []
+    run_started_us: int = 0
+
+
+class RawPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a committed frame as it came; ``cursor`` grows in commit order."""
+
+    cursor: int
+    run: str
+    writer: str
+    seq: int
+    received_at: int
+    source: Source
+    kind: str
+    payload: bytes
+
+
+class PointsStore(PointsSink, Protocol):
+    """Where points rest.
+
+    Every method may raise ``Unavailable`` (``store_corrupt``: the file is damaged and was left as it is,
+    ``store_closed``, ``store_failed``), ``IncompatibleVersion`` (``newer_format``: left untouched) and ``UsageError``
+    (``bad_project_name``). A project without a store reads as empty.
+    """
+
+    def payloads(
+        self, project: str, *, after: int = 0, run: str | None = None, kinds: Sequence[str] = (), limit: int = 1000
+    ) -> list[RawPart]:
+        """Raw parts behind the cursor ``after``, in commit order; of some kinds, or all. ``logs`` rest in the log store."""
+
+    def series(self, project: str, run: str) -> list[Series]:
+        """The metrics of a run, by name; a metric logged in two units is two."""
+
+    def chart(self, project: str, query: ChartQuery) -> Chart:
+        """The lines of one metric; ``lines_total`` counts those that are not abandoned, drawn or not.
+
+        A bucket holds every point whose x is in it: a spike is never lost. A line's first and last point in the range are
+        the ``x``/``first`` of its first and the ``x_last``/``last`` of its last bucket. Lines: lowest rank first, at most
+        ``MAX_LINES``; abandoned ones behind them, newest attempt first.
+        """
+
+    def steps(
+        self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500
+    ) -> StepTable:
+        """The ``last`` newest steps (by start), oldest first. ``attempts``: key -> number, 0 where it is not in there."""
+
+    def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
+        """All points as NDJSON in pieces of whole lines, in order of arrival, of one moment.
+
+        A line: metric, attempt (number), rank, device, step, time (instant), value.
+        """
+
+    def delete_run(self, project: str, run: str) -> None:
+        """Forget a run: points, steps, raw parts, series and its writers' positions. Nothing happens where there is none."""
+
+    def backup(self, folder: str) -> None:
+        """Write a consistent copy of each project's store to ``<folder>/projects/<project>/`` while serving goes on."""
+
+    def close(self) -> None:
+        """Write everything down and let go of the files."""
