@@ -1,0 +1,1 @@
+"""Kubernetes: who a process is inside a pod."""

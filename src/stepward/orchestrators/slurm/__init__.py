@@ -1,0 +1,1 @@
+"""Slurm: who a process is inside a job."""
