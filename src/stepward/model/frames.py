@@ -21,7 +21,7 @@ import msgspec
 
 from stepward.errors import IncompatibleVersion, ParseError, TooLarge
 from stepward.model.states import Exit
-from stepward.model.words import Clock, RunKind, SourceKind
+from stepward.model.words import Clock, Int64, RunKind, SourceKind
 
 MAGIC = b"SWFR"
 MAJOR, MINOR = 1, 0
@@ -53,10 +53,10 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     kind: SourceKind
     attempt: str
-    rank: int | None = None
+    rank: Int64 | None = None
     role: str = "trainer"
     node: str = ""
-    pid: int = 0
+    pid: Int64 = 0
     boot: str = ""
 
 
@@ -80,9 +80,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     run: str
     writer: str
-    seq: int
-    end: int
-    sent_at: int
+    seq: Int64
+    end: Int64
+    sent_at: Int64
     source: Source
     parts: list[Part]
 
@@ -90,10 +90,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 class SeriesDef(msgspec.Struct, frozen=True, array_like=True):
     """What a writer's series number stands for: a metric, its unit, and the device that it is about."""
 
-    id: int
+    id: Int64
     metric: str
     unit: str = ""
-    device: int | None = None
+    device: Int64 | None = None
 
 
 class Block(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,11 +107,11 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True):
         rounded: indexes into ``values`` of integers that a float64 does not hold exactly.
     """
 
-    series: list[int]
+    series: list[Int64]
     steps: bytes
     times: bytes
     values: bytes
-    rounded: list[int] = msgspec.field(default_factory=list)
+    rounded: list[Int64] = msgspec.field(default_factory=list)
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -159,11 +159,11 @@ class LogChunk(msgspec.Struct, frozen=True, array_like=True):
     """
 
     stream: str
-    offset: int
+    offset: Int64
     data: bytes
-    marks: list[tuple[int, int]]
-    rank: int | None = None
-    lost: int = 0
+    marks: list[tuple[Int64, Int64]]
+    rank: Int64 | None = None
+    lost: Int64 = 0
 
 
 class Logs(msgspec.Struct, frozen=True):
@@ -188,15 +188,15 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         next_attempt: key of the attempt that the launcher has announced.
     """
 
-    at: int
-    step: int | None = None
-    progress_at: int | None = None
+    at: Int64
+    step: Int64 | None = None
+    progress_at: Int64 | None = None
     phase: str | None = None
-    pending: int = 0
-    dropped: int = 0
-    gaps: int = 0
-    stopped: list[int] = msgspec.field(default_factory=list)
-    alive: list[int] = msgspec.field(default_factory=list)
+    pending: Int64 = 0
+    dropped: Int64 = 0
+    gaps: Int64 = 0
+    stopped: list[Int64] = msgspec.field(default_factory=list)
+    alive: list[Int64] = msgspec.field(default_factory=list)
     next_attempt: str | None = None
 
 
@@ -209,10 +209,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     id: str
     type: str
-    started_at: int
-    ended_at: int | None = None
-    step: int | None = None
-    rank: int | None = None
+    started_at: Int64
+    ended_at: Int64 | None = None
+    step: Int64 | None = None
+    rank: Int64 | None = None
     title: str = ""
     data: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -243,8 +243,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     software: dict[str, Any] | None = None
     system: dict[str, Any] | None = None
     job: dict[str, Any] | None = None
-    ranks: int | None = None
-    started_at: int | None = None
+    ranks: Int64 | None = None
+    started_at: Int64 | None = None
 
 
 Payload = Points | Steps | Logs | Status | Events | Config | Exit

@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from stepward.model.words import Int64
+
 
 class State(StrEnum):
     """State of an attempt; a run shows the state of its newest attempt."""
@@ -84,9 +86,9 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         final: False when the launcher has announced another attempt.
     """
 
-    at: int
+    at: Int64
     by: Witness
-    exit_code: int | None = None
+    exit_code: Int64 | None = None
     signal: str | None = None
     exception: str | None = None
     traceback: str | None = None
@@ -96,7 +98,7 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: State | None = None
     reason: str | None = None
     tail: list[str] = msgspec.field(default_factory=list)
-    rank: int | None = None
+    rank: Int64 | None = None
     final: bool = True
 
 

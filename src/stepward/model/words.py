@@ -1,6 +1,12 @@
 """The words of the product, each with one meaning in code, database, API and UI (ARCHITECTURE.md, section Words)."""
 
 from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""MessagePack has integers up to 2^64 - 1; stores have not, so that such a number is refused at the door."""
 
 
 class RunKind(StrEnum):
