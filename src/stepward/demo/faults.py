@@ -77,6 +77,31 @@ def plan(seed: int, *, steps: int, save_every: int, ranks: int, by: dict[Kind, s
     return Plan(kind, rank, step, by.get(kind, "signal"))
 
 
+class Record(msgspec.Struct, frozen=True):
+    """What really happened, as the processes that it happened to wrote it down.
+
+    Attributes:
+        strike: the fault.
+        last_step: last step that any rank completed before.
+        resumed_step: first step of the attempt after it; None while there is none.
+    """
+
+    strike: Strike
+    last_step: int
+    resumed_step: int | None
+
+
+def read_record(plan_path: str, ranks: int) -> Record | None:
+    """What happened so far, None before the strike."""
+    strike = read_strike(plan_path)
+    if strike is None:
+        return None
+    steps = [_read_number(f"{plan_path}.rank{rank}") for rank in range(ranks)]
+    return Record(
+        strike, max((step for step in steps if step is not None), default=-1), _read_number(_resumed(plan_path))
+    )
+
+
 def strike_path(plan_path: str) -> str:
     """Where the strike is recorded, beside the plan."""
     return f"{plan_path}.struck"
@@ -98,10 +123,17 @@ class Ordeal:
         self._path = os.environ.get(PLAN_VARIABLE, "")
         self._plan: Plan | None = None
         self._hoard: list[bytearray] = []
+        self._progress = -1
         if self._path and read_strike(self._path) is None:
             with open(self._path, "rb") as file:
                 found = msgspec.json.decode(file.read(), type=Plan)
             self._plan = found if found.rank == rank else None
+            self._progress = os.open(f"{self._path}.rank{rank}", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def begin(self, step: int) -> None:
+        """Write down where this attempt begins, if it is the one after the strike."""
+        if self._path and self._progress < 0:
+            _write_number(_resumed(self._path), step)
 
     def batches(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """The loader, as it is or slowed."""
@@ -123,6 +155,11 @@ class Ordeal:
             parameters[0] = float("nan")
         if self._due(Kind.MEMORY, step):
             self._leak(step)
+
+    def after_step(self, step: int) -> None:
+        """Write down that a step is done; a kill -9 right after does not undo it."""
+        if self._progress >= 0:
+            os.pwrite(self._progress, b"%20d" % step, 0)
 
     def before_save(self, step: int, folder: str) -> None:
         """Whatever makes a checkpoint fail."""
@@ -158,6 +195,23 @@ class Ordeal:
             limit = _address_space() + _HEADROOM_BYTES
             resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
         self._hoard.append(bytearray(b"\1") * _LEAK_BYTES)
+
+
+def _resumed(plan_path: str) -> str:
+    return f"{plan_path}.resumed"
+
+
+def _read_number(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _write_number(path: str, number: int) -> None:
+    with open(path, "wb") as file:
+        file.write(b"%d" % number)
 
 
 def _fill(folder: str) -> None:

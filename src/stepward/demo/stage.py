@@ -37,11 +37,12 @@ class Stage:
         elif kind is Kind.MEMORY:
             self._small_memory()
 
-    def enter(self) -> None:
-        """Put the calling process under the memory limit, if there is one (between fork and exec)."""
-        if self._cgroup:
-            with open(f"{self._cgroup}/cgroup.procs", "w") as file:
-                file.write(str(os.getpid()))
+    @property
+    def before(self) -> list[str]:
+        """A command to put before the job's, which takes it under the memory limit; empty without one."""
+        if self._cgroup is None:
+            return []
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{self._cgroup}/cgroup.procs"]
 
     def close(self) -> None:
         """Undo everything. The job's processes must have ended."""

@@ -89,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _train(job: Job, state: State, batches: Iterator[Batch]) -> None:
     run, model, ranks, options, place = job
     ordeal, not_finite = Ordeal(place.rank), 0
+    ordeal.begin(state.step)
     for batch in run.data(ordeal.batches(batches)):
         began, step = time.perf_counter(), batch.step
         ordeal.before_step(step, state.parameters)
@@ -105,6 +106,7 @@ def _train(job: Job, state: State, batches: Iterator[Batch]) -> None:
                 state = _adam(state, gradient * min(1.0, 1.0 / (norm + 1e-9)), lr)
         speed = batch.inputs.size / (time.perf_counter() - began)
         run.log({"loss": loss, "grad_norm": norm, "lr": lr, "tokens_per_s": speed}, step=step)
+        ordeal.after_step(step)
         if place.rank == 0 and step % 50 == 0:
             print(f"step {step}/{options.steps}  loss {float(loss):.3f}  {speed:,.0f} tokens/s", flush=True)
         not_finite = 0 if math.isfinite(float(loss)) else not_finite + 1

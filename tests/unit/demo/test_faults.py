@@ -91,3 +91,15 @@ def test_a_slow_loader_ends_in_its_time_out(arm, monkeypatch):
         list(ordeal.batches(Batch(step, empty, empty) for step in range(30)))
     assert len(naps) == 12
     assert faults.read_strike(path).step == 5
+
+
+def test_the_record_of_a_strike(arm, sent):
+    ordeal, path = arm(Kind.KILLED)
+    assert faults.read_record(path, 2) is None
+    ordeal.begin(0)
+    ordeal.after_step(4)
+    live(ordeal)
+    assert faults.read_record(path, 2).last_step == 4
+    assert faults.read_record(path, 2).resumed_step is None
+    Ordeal(1).begin(3)
+    assert faults.read_record(path, 2).resumed_step == 3

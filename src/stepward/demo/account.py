@@ -1,0 +1,136 @@
+"""What the server knows of the demo's run, beside what really happened. Pure: resources in, facts out."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from stepward.demo.faults import Kind, Plan, Record
+from stepward.model.resources import Attempt, Chart, Run, Source, StepTable
+from stepward.model.states import State
+
+SLOW_LOADER_S = 0.2
+"""A wait for data that the demo's loader never has by itself (it takes under 10 ms)."""
+
+
+class End(NamedTuple):
+    """How an attempt ended."""
+
+    state: State
+    exit_code: int | None = None
+    signal: str | None = None
+
+    def __str__(self) -> str:
+        how = self.signal or (None if self.exit_code is None else f"exit {self.exit_code}")
+        return f"{self.state.value} ({how})" if how else self.state.value
+
+
+class Fact(NamedTuple):
+    """One line of the comparison; ``truth`` is empty where the truth has no such line."""
+
+    what: str
+    told: str
+    truth: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the server is wrong."""
+        return bool(self.truth) and self.told != self.truth
+
+
+class Evidence(NamedTuple):
+    """What the API answered about one run."""
+
+    run: Run
+    sources: Sequence[Source]
+    loss: Chart
+    steps: StepTable
+
+
+def true_end(plan: Plan) -> End:
+    """How the attempt ends that meets this fault."""
+    if plan.kind in (Kind.KILLED, Kind.STOPPED):
+        return End(State.CRASHED, signal="SIGKILL")
+    if plan.kind is Kind.MEMORY and plan.by == "cgroup":
+        return End(State.OOM, signal="SIGKILL")
+    return End(State.FAILED, exit_code=1)
+
+
+def facts(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
+    """What was known and what was true, line by line."""
+    attempts = evidence.run.attempts
+    first, last = attempts[0], attempts[-1]
+    resumed, lost = record.resumed_step, None
+    if resumed is not None:
+        lost = record.last_step + 1 - resumed
+    return [
+        Fact("attempts", str(len(attempts)), "2"),
+        Fact("attempt 1 ended", str(End(first.state, first.exit_code, first.signal)), str(true_end(plan))),
+        Fact("through rank", _words(ranks_at_fault(evidence, first)), str(record.strike.rank)),
+        Fact(*_step(evidence, plan, record)),
+        Fact("attempt 2 went on at step", str(last.first_step), str(resumed)),
+        Fact("steps done twice", str(_lost(first, last)), str(lost)),
+        Fact("attempt 2 ended", last.state.value, State.FINISHED.value),
+        Fact("last words", last_words(evidence, first), ""),
+    ]
+
+
+def ranks_at_fault(evidence: Evidence, attempt: Attempt) -> list[int]:
+    """Ranks that ended as the attempt did; a rank that was only stopped along with them ended otherwise."""
+    end = (attempt.state, attempt.exit_code, attempt.signal)
+    return sorted(
+        source.rank
+        for source in _ranks(evidence, attempt)
+        if source.rank is not None and (source.state, source.exit_code, source.signal) == end
+    )
+
+
+def last_words(evidence: Evidence, attempt: Attempt) -> str:
+    """The reason of the attempt's end, else the last line of the rank at fault."""
+    if attempt.reason:
+        return attempt.reason
+    at_fault = ranks_at_fault(evidence, attempt)
+    tails = [source.tail[-1] for source in _ranks(evidence, attempt) if source.rank in at_fault and source.tail]
+    return tails[0] if tails else ""
+
+
+def _step(evidence: Evidence, plan: Plan, record: Record) -> tuple[str, str, str]:
+    first = evidence.run.attempts[0]
+    true = str(record.strike.step)
+    match plan.kind:
+        case Kind.NAN:
+            return "loss is NaN from step", str(first_nan(evidence.loss, record.strike.rank)), true
+        case Kind.LOADER:
+            return "waits for data from step", str(first_wait(evidence.steps, record.strike.rank)), true
+        case Kind.DISK:
+            return "could not save after step", str(first.last_step), true
+        case Kind.MEMORY:
+            return "last step", str(first.last_step), str(record.last_step)
+    return "stood still before step", str(None if first.last_step is None else first.last_step + 1), true
+
+
+def first_nan(chart: Chart, rank: int) -> int | None:
+    """First step with a value of ``rank`` that is not a number (of a chart with a bucket for each step)."""
+    steps = [int(x) for line in chart.lines if line.rank == rank for x, n in zip(line.x, line.n_nan, strict=True) if n]
+    return min(steps, default=None)
+
+
+def first_wait(table: StepTable, rank: int) -> int | None:
+    """First step for which ``rank`` waited unusually long for data."""
+    waits = (
+        row.step for row in table.rows if row.rank == rank and row.phases.get("data_wait", math.nan) > SLOW_LOADER_S
+    )
+    return min(waits, default=None)
+
+
+def _lost(first: Attempt, last: Attempt) -> int | None:
+    if first.last_step is None or last.first_step is None or first is last:
+        return None
+    return first.last_step + 1 - last.first_step
+
+
+def _ranks(evidence: Evidence, attempt: Attempt) -> Iterable[Source]:
+    return (s for s in evidence.sources if s.attempt == attempt.number and s.rank is not None)
+
+
+def _words(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks)) or "unknown"

@@ -1,0 +1,107 @@
+"""What the server knows, beside the truth: right answers agree, wrong ones are shown as wrong."""
+
+import msgspec
+import pytest
+
+from stepward.demo import account
+from stepward.demo.account import Evidence
+from stepward.demo.faults import Kind, Plan, Record, Strike
+from stepward.model.resources import Attempt, Chart, Line, Run, Source, StepRow, StepTable
+from stepward.model.states import State
+from stepward.model.words import Clock, RunKind, SourceKind
+
+KILLED = Plan(Kind.KILLED, 1, 454, "signal")
+RECORD = Record(Strike(7, 1, 454, 0.0), last_step=453, resumed_step=400)
+
+
+def source(rank, attempt=1, state=State.CANCELLED, signal="SIGTERM", exit_code=None):
+    return Source(
+        writer=f"w{rank}{attempt}",
+        kind=SourceKind.RANK,
+        attempt=attempt,
+        rank=rank,
+        state=state,
+        signal=signal,
+        exit_code=exit_code,
+        tail=["last line"],
+    )
+
+
+def evidence(**change):
+    first = Attempt(key="a", number=1, state=State.CRASHED, signal="SIGKILL", last_step=453, first_step=0)
+    second = Attempt(key="b", number=2, state=State.FINISHED, exit_code=0, last_step=999, first_step=400)
+    run = Run(
+        id="run_x",
+        name="demo",
+        project="default",
+        kind=RunKind.TRAINING,
+        state=State.FINISHED,
+        created_at="2026-12-01T00:00:00.000000Z",
+        attempts=[msgspec.structs.replace(first, **change), second],
+    )
+    sources = [source(0), source(1, state=State.CRASHED, signal="SIGKILL"), source(0, 2, State.FINISHED, None, 0)]
+    return Evidence(run, sources, Chart(metric="loss", x="step"), StepTable({}, []))
+
+
+def differing(**change):
+    return {fact.what for fact in account.facts(evidence(**change), KILLED, RECORD) if fact.differs}
+
+
+def test_a_server_that_knows_everything_agrees_with_the_truth():
+    assert differing() == set()
+    told = {fact.what: fact.told for fact in account.facts(evidence(), KILLED, RECORD)}
+    assert told["attempt 1 ended"] == "crashed (SIGKILL)"
+    assert told["through rank"] == "1"
+    assert told["steps done twice"] == "54"
+    assert told["last words"] == "last line"
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"state": State.FAILED}, {"attempt 1 ended", "through rank"}),
+        ({"signal": "SIGTERM"}, {"attempt 1 ended", "through rank"}),
+        ({"last_step": 452}, {"stood still before step", "steps done twice"}),
+        ({"last_step": None}, {"stood still before step", "steps done twice"}),
+    ],
+)
+def test_a_server_that_is_wrong_is_shown_so(change, wrong):
+    assert differing(**change) == wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "end"),
+    [
+        (Kind.KILLED, "signal", "crashed (SIGKILL)"),
+        (Kind.STOPPED, "signal", "crashed (SIGKILL)"),
+        (Kind.MEMORY, "cgroup", "oom (SIGKILL)"),
+        (Kind.MEMORY, "rlimit", "failed (exit 1)"),
+        (Kind.DISK, "tmpfs", "failed (exit 1)"),
+        (Kind.LOADER, "signal", "failed (exit 1)"),
+        (Kind.NAN, "signal", "failed (exit 1)"),
+    ],
+)
+def test_every_fault_has_its_end(kind, by, end):
+    assert str(account.true_end(Plan(kind, 0, 5, by))) == end
+
+
+def test_the_first_nan_is_that_of_the_rank_asked_for():
+    lines = [Line(rank=0, x=[10.0, 11.0], n_nan=[0, 1]), Line(rank=1, x=[9.0, 10.0, 11.0], n_nan=[0, 1, 1])]
+    chart = Chart(metric="loss", x="step", lines=lines)
+    assert (account.first_nan(chart, 0), account.first_nan(chart, 1), account.first_nan(chart, 2)) == (11, 10, None)
+
+
+def test_the_first_long_wait_is_that_of_the_rank_asked_for():
+    rows = [
+        StepRow(1, rank, step, "2026-12-01T00:00:00Z", 0.1, phases)
+        for rank, step, phases in [
+            (0, 4, {"data_wait": 0.9}),
+            (1, 5, {"data_wait": 0.1}),
+            (1, 6, {"data_wait": 0.4}),
+            (1, 7, {"data_wait": 0.4}),
+            (1, 3, {}),
+        ]
+    ]
+    table = StepTable({"data_wait": Clock.HOST}, rows)
+    assert account.first_wait(table, 1) == 6
+    assert account.first_wait(table, 2) is None
