@@ -80,8 +80,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     run: str
     writer: str
-    seq: Int64
-    end: Int64
+    seq: int
+    end: int
     sent_at: Int64
     source: Source
     parts: list[Part]
