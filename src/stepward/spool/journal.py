@@ -1,0 +1,431 @@
+"""The journal of one process: what ``log()`` returns from is in a mapped file and survives the death of the process.
+
+A record is reserved, written, checked and only then published by its length, so that a kill at any instruction leaves a
+whole journal. The same holds for a signal handler that writes while the main thread is inside ``row``: it fills the hole
+before it. No method raises: what cannot be kept is counted in ``dropped``. Shipping is elsewhere (``spool.shipper``).
+"""
+
+import contextlib
+import mmap
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from struct import Struct
+from zlib import crc32
+
+import msgspec
+
+from stepward.model.frames import MAX_NAME, Logs, Payload, PhaseColumn, SeriesDef, Source, part
+from stepward.model.identity import ulid
+from stepward.model.words import Clock
+from stepward.spool import records, roots, writers
+from stepward.spool.logs import MAX_PAYLOAD_BYTES, split
+from stepward.spool.writers import PENDING, WriterMeta
+
+__all__ = ["CAP_BYTES", "MAX_PAYLOAD_BYTES", "SEGMENT_BYTES", "Journal", "WriterMeta"]
+
+SEGMENT_BYTES = 16 << 20
+"""Size of a segment, once the journal has grown: the first ones are smaller, for the many processes that write little."""
+CAP_BYTES = 10 << 30
+"""Bytes that the spool of a user may hold on a host; what comes then is counted as dropped."""
+_FIRST_SEGMENT_BYTES = 1 << 20
+_PAGE = mmap.ALLOCATIONGRANULARITY
+_RETRY_S = 1.0
+"""Pause before a full disk or spool is tried again: a failing allocation costs the training loop a system call or two."""
+
+_put_u32 = records.U32.pack_into
+_ROW = records.ROW
+_journals: "weakref.WeakSet[Journal]" = weakref.WeakSet()
+
+
+class _Shape:
+    """Layout of the records of one keyset or phase set: what the hot path needs, computed once."""
+
+    __slots__ = ("columns", "definition", "id", "length", "pack_into", "points", "size")
+
+    def __init__(self, id: int, columns: int, definition: bytes, points: int) -> None:
+        body = Struct(f"<BIqq{columns}d")
+        self.pack_into = body.pack_into
+        self.id = id
+        self.length = body.size - 1
+        self.size = self.length + records.OVERHEAD
+        self.columns = columns
+        self.points = points
+        self.definition = definition
+
+
+class Journal:
+    """An append-only journal of one process; thread-safe, and safe in signal handlers and after ``fork``.
+
+    Attributes:
+        meta: who writes; its run is None until ``assign``.
+        root: the spool that is really used (``roots.resolve``); None where no folder will do.
+        dropped: points and payloads that were refused: spool or disk full, or beyond a limit.
+        gaps: damaged stretches that the shipper of this process skipped.
+    """
+
+    _lock: threading.RLock
+    _view: memoryview
+    _base: int
+    _at: int
+    _room: int
+    _next_size: int
+    _held: int | None
+    _hole: tuple[int, int] | None
+    _stated: set[int]
+    _retry_at: float
+
+    def __init__(self, root: str | None, meta: WriterMeta, cap_bytes: int) -> None:
+        self.root, self.meta, self.cap_bytes = root, meta, cap_bytes
+        self.dropped = self.gaps = 0
+        self._shapes: list[_Shape | None] = [None]
+        self._series: dict[tuple[str, str, int | None], int] = {}
+        self._ids: dict[tuple[object, ...], int] = {}
+        self._closed = False
+        self._begin()
+
+    @classmethod
+    def create(cls, root: str, meta: WriterMeta, *, cap_bytes: int = CAP_BYTES) -> "Journal":
+        """A journal of this process; its folder appears with its first record."""
+        journal = cls(roots.resolve(root), _of_this_process(meta), cap_bytes)
+        _journals.add(journal)
+        return journal
+
+    @property
+    def run(self) -> str | None:
+        """Run that the records belong to; None while it is not known."""
+        return self.meta.run
+
+    @property
+    def end(self) -> int:
+        """Position behind the last record."""
+        return self._base + self._at
+
+    @property
+    def folder(self) -> str:
+        """The writer's folder."""
+        return f"{self.root}/{self.meta.run or PENDING}/{self.meta.writer}"
+
+    def assign(self, run: str, source: Source | None = None) -> None:
+        """Run (or rank) became known: the folder moves, later frames carry it."""
+        with self._lock:
+            before = self.folder
+            there = self._held is not None or os.path.isdir(before)
+            meta = msgspec.structs.replace(self.meta, run=run, source=source or self.meta.source)
+            self.meta = _of_this_process(meta)
+            try:
+                if there:
+                    writers.write_meta(before, self.meta)
+                    _move(before, self.folder)
+            except OSError as error:
+                roots.warn(f"the spool folder {before} cannot be moved to {self.folder}: {error.strerror}")
+                self.meta = msgspec.structs.replace(self.meta, run=None) if before != self.folder else self.meta
+
+    def define(self, series: Sequence[tuple[str, str, int | None]]) -> int:
+        """Keyset id of some series (metric, unit, device); 0, which no row can use, for names that no frame may carry."""
+        key = ("rows", *series)
+        with self._lock:
+            known = self._ids.get(key)
+            if known is not None:
+                return known
+            if not series or len(set(series)) != len(series) or not all(_sound(m, u) for m, u, _ in series):
+                return 0
+            numbers = [self._series.setdefault(one, len(self._series) + 1) for one in series]
+            id = len(self._shapes)
+            definitions = [SeriesDef(number, *one) for number, one in zip(numbers, series, strict=True)]
+            return self._add(key, _Shape(id, len(series), records.keyset(id, definitions), len(series)))
+
+    def row(self, keyset: int, step: int, time_us: int, values: Sequence[float], rounded: Sequence[int] = ()) -> bool:
+        """Keep one value a series of ``keyset``; False when they were counted as dropped.
+
+        Args:
+            keyset: id that ``define`` gave.
+            step: any integer, clamped to int64.
+            time_us: µs since the epoch, clamped likewise.
+            values: as many floats as the keyset has series.
+            rounded: indexes of integers that a float does not hold exactly.
+        """
+        try:
+            shape = self._shapes[keyset]
+            if shape is None:
+                self.dropped += len(values)
+                return False
+            if rounded:
+                head = (_ROW, keyset, records.clamp(int(step)), records.clamp(int(time_us)))
+                return self._rounded_row(shape, (*head, *values), rounded)
+            return self._write(shape, (_ROW, keyset, step, time_us, *values))
+        except Exception:
+            # Numbers beyond int64 come here, once in a blue moon; the check before would be paid at every call.
+            return self._row_again(keyset, step, time_us, values)
+
+    def step_row(
+        self,
+        step: int,
+        start_us: int,
+        duration_s: float,
+        phases: Sequence[tuple[str, Clock]],
+        seconds: Sequence[float],
+    ) -> bool:
+        """Keep one row of the steps table; ``seconds`` has one entry a phase, NaN where it was not measured."""
+        try:
+            id = self._ids.get(("steps", *phases)) or self._define_phases(phases)
+            shape = self._shapes[id]
+            if shape is not None:
+                head = (records.STEP, id, records.clamp(int(step)), records.clamp(int(start_us)))
+                return self._write(shape, (*head, duration_s, *seconds))
+        except Exception:
+            pass
+        self.dropped += 1
+        return False
+
+    def emit(self, kind: str, payload: Payload) -> bool:
+        """Keep a payload of any kind but points and steps. Logs of any size are cut; others are refused beyond 1 MiB."""
+        try:
+            if isinstance(payload, Logs):
+                kept = [self._emit(kind, Logs(chunks)) for chunks in split(payload.chunks)]
+                return all(kept)
+            return self._emit(kind, payload)
+        except Exception:
+            self.dropped += 1
+            return False
+
+    def close(self) -> None:
+        """Write no more, and give back what is left of the last segment."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._room = self._at
+            if self._held is None:
+                return
+            try:
+                os.truncate(f"{self.folder}/{self._base:020d}.seg", self._at)
+                self.meta = msgspec.structs.replace(self.meta, closed=True)
+                writers.write_meta(self.folder, self.meta)
+            except OSError:
+                pass
+            os.close(self._held)
+            self._held = None
+
+    def _begin(self) -> None:
+        """No segment yet: at the start, and in a forked child."""
+        self._lock = threading.RLock()
+        self._view = memoryview(bytearray())
+        self._held = None
+        self._base = self._at = self._room = 0
+        self._next_size = _FIRST_SEGMENT_BYTES
+        self._hole = None
+        self._stated = set()
+        self._retry_at = 0.0
+
+    def forked(self) -> None:
+        """In a forked child: be another writer. The parent's map and files are left as they are."""
+        if self._held is not None:
+            os.close(self._held)
+        self._begin()
+        self.dropped = self.gaps = 0
+        self.meta = _of_this_process(
+            msgspec.structs.replace(self.meta, writer=ulid(), created_at=time.time_ns() // 1000)
+        )
+
+    def _write(self, shape: _Shape, fields: tuple[float, ...]) -> bool:
+        """The hot path: pack the record in place. ``fields`` are the type and all that follows."""
+        size = shape.size
+        with self._lock:
+            at = self._at
+            if at + size > self._room or shape.id not in self._stated or self._hole is not None:
+                at = self._prepare(size, shape)
+                if at < 0:
+                    self.dropped += shape.points
+                    return False
+            view, end = self._view, at + size
+            self._hole, self._at = (at, end), end
+            try:
+                shape.pack_into(view, at + 4, *fields)
+                _put_u32(view, end - 4, crc32(view[at + 4 : end - 4]))
+                _put_u32(view, at, shape.length)
+            except BaseException:
+                _void(view, at, end)
+                raise
+            self._hole = None
+        return True
+
+    def _append(self, record: bytes, points: int, shape: _Shape | None = None) -> bool:
+        """Write a sealed record: the steps of ``_write``, off the hot path."""
+        with self._lock:
+            if self._prepare(len(record), shape) < 0:
+                self.dropped += points
+                return False
+            self._put(record)
+        return True
+
+    def _put(self, record: bytes) -> None:
+        view, at, end = self._view, self._at, self._at + len(record)
+        self._hole, self._at = (at, end), end
+        try:
+            view[at + 4 : end] = record[4:]
+            view[at : at + 4] = record[:4]
+        except BaseException:
+            _void(view, at, end)
+            raise
+        self._hole = None
+
+    def _prepare(self, size: int, shape: _Shape | None) -> int:
+        """Offset at which ``size`` bytes may be written, their definition before them; -1 where there is no room."""
+        if self._hole is not None:
+            _void(self._view, *self._hole)
+            self._at, self._hole = self._hole[1], None
+        definition = b"" if shape is None else shape.definition
+        stated = shape is None or shape.id in self._stated
+        if self._at + size + (0 if stated else len(definition)) > self._room:
+            if not self._roll(size + len(definition)):
+                return -1
+            stated = shape is None
+        if shape is not None and not stated:
+            self._put(definition)
+            self._stated.add(shape.id)
+        return self._at
+
+    def _roll(self, need: int) -> bool:
+        """Go on in a new segment with room for ``need`` bytes."""
+        now, view, start = time.monotonic(), self._view, self._base + self._room
+        if self._closed or self.root is None or now < self._retry_at:
+            return False
+        size = max(self._next_size, -(-need // _PAGE) * _PAGE)
+        path, hidden = f"{start:020d}.seg", f".{start:020d}.seg"
+        try:
+            self._open_folder(self.root)
+            if spool_bytes(self.root) + size > self.cap_bytes:
+                raise OSError("the spool is at its cap")
+            fresh = _allocate(f"{self.folder}/{hidden}", size)
+            # A signal handler may roll during any call here; its segment has this name and holds its record.
+            if self._view is view:
+                os.rename(f"{self.folder}/{hidden}", f"{self.folder}/{path}")
+        except (OSError, ValueError):
+            self._retry_at = now + _RETRY_S
+            return False
+        if self._view is view:
+            # The old map is not closed but let go: who was interrupted inside it still writes there.
+            self._view, self._base, self._at, self._room = fresh, start, 0, size
+            self._next_size = min(4 * size, SEGMENT_BYTES)
+            self._stated = set()
+        return True
+
+    def _open_folder(self, root: str) -> None:
+        """Make the writer's folder, again where somebody removed it; it appears locked and described."""
+        folder = self.folder
+        if os.path.isdir(folder):
+            return
+        parent, name = os.path.split(folder)
+        hidden = f"{parent}/.{name}"
+        _make_folders(root, parent, hidden)
+        writers.write_meta(hidden, self.meta)
+        if self._held is not None:
+            os.close(self._held)
+        self._held = writers.hold(hidden)
+        os.rename(hidden, folder)
+
+    def _add(self, key: tuple[object, ...], shape: _Shape) -> int:
+        self._shapes.append(shape)
+        self._ids[key] = shape.id
+        return shape.id
+
+    def _define_phases(self, phases: Sequence[tuple[str, Clock]]) -> int:
+        with self._lock:
+            names = [name for name, _ in phases]
+            if len(set(names)) != len(names) or not all(_sound(name) for name in names):
+                return 0
+            columns = [PhaseColumn(name, clock) for name, clock in phases]
+            id = len(self._shapes)
+            return self._add(("steps", *phases), _Shape(id, 1 + len(columns), records.phases(id, columns), 1))
+
+    def _row_again(self, keyset: int, step: int, time_us: int, values: Sequence[float]) -> bool:
+        """The row with step and time clamped; whatever else is wrong with it drops it."""
+        try:
+            shape = self._shapes[keyset]
+            if shape is not None and len(values) == shape.columns:
+                head = (_ROW, keyset, records.clamp(int(step)), records.clamp(int(time_us)))
+                return self._write(shape, (*head, *map(float, values)))
+        except Exception:
+            pass
+        self.dropped += len(values)
+        return False
+
+    def _rounded_row(self, shape: _Shape, fields: tuple[float, ...], rounded: Sequence[int]) -> bool:
+        row = bytearray(shape.length + 1)
+        shape.pack_into(row, 0, *fields)
+        record = records.seal(records.ROUNDED_ROW, records.rounded_row(bytes(row[1:]), rounded))
+        return self._append(record, shape.points, shape)
+
+    def _emit(self, kind: str, payload: Payload) -> bool:
+        content = records.payload(kind, bytes(part(kind, payload).payload))
+        if len(content) > MAX_PAYLOAD_BYTES:
+            self.dropped += 1
+            return False
+        return self._append(records.seal(records.PAYLOAD, content), 1)
+
+
+def spool_bytes(root: str) -> int:
+    """Bytes of all segments under a spool root."""
+    runs = [f"{root}/{run}" for run in writers.folders(root)]
+    all_writers = [f"{run}/{writer}" for run in runs for writer in writers.folders(run)]
+    return sum(segment.size for folder in all_writers for segment in writers.segments(folder))
+
+
+def _allocate(path: str, size: int) -> memoryview:
+    """A new segment, its blocks allocated before it is mapped: a map over a hole of a full disk kills the process."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.pwrite(fd, bytes(size), 0)
+        return memoryview(mmap.mmap(fd, size))
+    except BaseException:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _void(view: memoryview, at: int, end: int) -> None:
+    """Make the hole [at, end) a record that readers pass over."""
+    view[at + 4] = records.VOID
+    _put_u32(view, end - 4, crc32(view[at + 4 : end - 4]))
+    _put_u32(view, at, end - at - records.OVERHEAD)
+
+
+def _make_folders(*folders: str) -> None:
+    for folder in folders:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+
+
+def _move(before: str, after: str) -> None:
+    if before != after:
+        _make_folders(os.path.dirname(after))
+        os.rename(before, after)
+
+
+def _of_this_process(meta: WriterMeta) -> WriterMeta:
+    pid, boot = os.getpid(), writers.boot_id()
+    source = msgspec.structs.replace(meta.source, pid=pid, boot=boot)
+    return msgspec.structs.replace(meta, source=source, started=writers.started(pid))
+
+
+def _sound(*names: str) -> bool:
+    """Whether a frame may carry these names (a unit may be empty, a metric or phase not)."""
+    try:
+        return bool(names[0]) and all(len(name) <= MAX_NAME and name.encode() is not None for name in names)
+    except UnicodeEncodeError:
+        return False
+
+
+def _forked() -> None:
+    for journal in list(_journals):
+        journal.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
