@@ -51,7 +51,7 @@ class Stage:
             subprocess.run(["umount", "-l", self.checkpoints], capture_output=True, check=False)
             self._mounted = False
         if self._cgroup:
-            _remove_cgroup(self._cgroup)
+            remove_cgroup(self._cgroup)
             self._cgroup = None
 
     def _small_disk(self) -> None:
@@ -69,7 +69,7 @@ class Stage:
         )
 
     def _small_memory(self) -> None:
-        self._cgroup = _make_cgroup(MEMORY_BYTES)
+        self._cgroup = make_cgroup(MEMORY_BYTES)
         self.by = "cgroup" if self._cgroup else "rlimit"
         self.words = (
             f"the job may use {MEMORY_BYTES >> 30} GiB of memory"
@@ -78,11 +78,11 @@ class Stage:
         )
 
 
-def _make_cgroup(limit: int) -> str | None:
+def make_cgroup(limit: int) -> str | None:
     """A new memory cgroup (v1 or v2) with ``limit``, None where none can be made or the host's memory is smaller."""
     if _available() < limit + _SPARE_BYTES:
         return None
-    name = f"stepward-demo-{os.getpid()}"
+    name = f"stepward-demo-{os.getpid()}-{time.time_ns()}"
     for parent, limit_file, swap_file in (
         (_CGROUP_V1, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
         (_CGROUP_V2, "memory.max", "memory.swap.max"),
@@ -95,7 +95,7 @@ def _make_cgroup(limit: int) -> str | None:
         try:
             _write(f"{path}/{limit_file}", limit)
         except OSError:
-            _remove_cgroup(path)
+            remove_cgroup(path)
             continue
         with contextlib.suppress(OSError):  # without a swap controller there is nothing to forbid
             _write(f"{path}/{swap_file}", limit if parent is _CGROUP_V1 else 0)
@@ -109,7 +109,8 @@ def _available() -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
 
 
-def _remove_cgroup(path: str) -> None:
+def remove_cgroup(path: str) -> None:
+    """Remove a cgroup as soon as its last process is gone."""
     for _ in range(50):
         try:
             os.rmdir(path)
