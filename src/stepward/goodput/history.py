@@ -1,0 +1,348 @@
+"""Which events make sense together (rule 1), and what they say of attempts, steps and phases (rule 3).
+
+A history is what the rest of the ledger works on: attempts with an end each, per-rank steps and phases with an end each.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from stepward.goodput.events import ORDER, Event, Rejection
+
+Rank = int | None
+
+
+class RankStep(msgspec.Struct, gc=False):
+    """A reported step of one rank: [start, end).
+
+    ``ended``: a ``step_ended`` came. ``open``: nothing ended it, it lasts to the end of its attempt.
+    """
+
+    step: int
+    start: int
+    end: int
+    ended: bool
+    every: int | None
+    open: bool = False
+
+
+class Phase(msgspec.Struct, gc=False):
+    """A phase of one rank: [start, end)."""
+
+    name: str
+    start: int
+    end: int
+
+
+class Attempt(msgspec.Struct):
+    """One launch: [start, end), why it ended (None: it is running), what its ranks reported."""
+
+    number: int
+    start: int
+    end: int
+    reason: str | None = None
+    devices: int | None = None
+    resume_step: int | None = None
+    steps: dict[Rank, list[RankStep]] = {}
+    phases: dict[Rank, list[Phase]] = {}
+    stalls: list[tuple[int, int]] = []
+
+    @property
+    def running(self) -> bool:
+        """Whether nothing has ended it yet."""
+        return self.reason is None
+
+
+class History(msgspec.Struct):
+    """The accepted history of a run; ``attempts`` in the order of their starts."""
+
+    start: int
+    end: int
+    attempts: list[Attempt]
+    submitted: dict[int | None, int]
+    durable: list[tuple[int, int]]
+    early_phases: list[Phase]
+    ended: bool
+    reason: str | None
+    rejected: list[Rejection]
+
+
+def build(events: Iterable[Event], rejected: Iterable[Rejection], now: int | None = None) -> History | None:
+    """The history that the events tell; None when nothing of it was accepted.
+
+    Args:
+        events: in any order, repeated or not.
+        rejected: what reading refused before.
+        now: end of the wall of a run that has not ended, ns.
+    """
+    return _Reader(events, list(rejected)).history(now)
+
+
+class _Open(msgspec.Struct, gc=False):
+    """What is open for one (attempt, rank): its step, its phases, and when steps began (phases end there, rule 3)."""
+
+    step: RankStep | None = None
+    phases: dict[str, Phase] = {}
+    last_step_start: int | None = None
+
+
+class _Reader:
+    """Goes through the events in order once, accepting or rejecting each."""
+
+    def __init__(self, events: Iterable[Event], rejected: list[Rejection]) -> None:
+        self.rejected = rejected
+        self.events = self._unique(events)
+        self.attempts: dict[int, Attempt] = {}
+        self.submitted: dict[int | None, int] = {}
+        self.durable: list[tuple[int, int]] = []
+        self.open: dict[tuple[int, Rank], _Open] = {}
+        self.last_event: dict[int, int] = {}
+        self.last_t: int | None = None
+        self.first_t: int | None = None
+        self.job_end: Event | None = None
+        self.waiting: dict[tuple[int, Rank, str], Phase] = {}
+        self.early: list[Phase] = []
+        self.starts = {e.attempt: e.t for e in reversed(self.events) if e.kind == "attempt_started"}
+
+    def history(self, now: int | None) -> History | None:
+        early_ends: list[Event] = []
+        for event in self.events:
+            # An end whose own start has the same t and is not open yet follows it (rule 1).
+            if early_ends and (event.t != early_ends[0].t or event.kind == "job_ended"):
+                self._take_all(early_ends)
+                early_ends = []
+            if event.kind in ("step_ended", "phase_ended") and self._opens_later(event):
+                early_ends.append(event)
+            else:
+                self._take_all((event,))
+        self._take_all(early_ends)
+        if self.first_t is None or self.last_t is None:
+            return None
+        end = self.job_end.t if self.job_end else self.last_t if now is None else now
+        return self._closed(self.first_t, max(end, self.first_t))
+
+    def _unique(self, events: Iterable[Event]) -> list[Event]:
+        """In order of time and, at one instant, of rule 1; each event once."""
+        ordered = sorted(events, key=lambda e: (e.t, ORDER[e.kind], e.step or 0, e.phase or ""))
+        seen: set[tuple[object, ...]] = set()
+        unique: list[Event] = []
+        before: int | None = None
+        for event in ordered:
+            if event.t != before:
+                seen.clear()
+                before = event.t
+            if event.identity not in seen:
+                seen.add(event.identity)
+                unique.append(event)
+        return unique
+
+    # ── acceptance ──
+
+    def _take_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            why = self._take(event)
+            if why is not None:
+                self.rejected.append(Rejection(event.line, why))
+                continue
+            self.last_t = event.t
+            if event.attempt is not None:
+                self.last_event[event.attempt] = event.t
+
+    def _opens_later(self, event: Event) -> bool:
+        """Whether this end belongs to something that is not open, but starts at the same instant."""
+        assert event.attempt is not None
+        rank = self.open.get((event.attempt, event.rank))
+        if event.kind == "step_ended":
+            return rank is None or rank.step is None or rank.step.step != event.step
+        waiting = (event.attempt, event.rank, event.phase or "") in self.waiting
+        return not waiting and (rank is None or event.phase not in rank.phases)
+
+    def _take(self, event: Event) -> str | None:
+        """Take one event in; the reason if it is rejected."""
+        kind = event.kind
+        if kind == "checkpoint_durable":
+            assert event.step is not None
+            self.durable.append((event.t, event.step))
+            return None
+        if kind == "job_ended":
+            return self._take_job_ended(event)
+        if kind == "job_submitted":
+            return self._take_submitted(event)
+        assert event.attempt is not None
+        if kind == "attempt_started":
+            return self._take_attempt_started(event)
+        attempt = self.attempts.get(event.attempt)
+        if attempt is None:
+            return self._take_before_start(event)
+        if attempt.reason is not None:
+            return f"attempt {event.attempt} had ended"
+        if kind == "attempt_ended":
+            attempt.end, attempt.reason = event.t, event.reason or "unknown"
+            return None
+        if self.job_end is not None and kind not in {"step_ended", "phase_ended"}:
+            return "the job had ended"
+        return self._take_inside(event, attempt)
+
+    def _take_job_ended(self, event: Event) -> str | None:
+        if self.job_end is not None:
+            return "job_ended came before, at another t"
+        self.job_end = event
+        return None
+
+    def _take_submitted(self, event: Event) -> str | None:
+        if event.attempt in self.submitted:
+            return "job_submitted came before, at another t"
+        attempt = self.attempts.get(event.attempt) if event.attempt is not None else None
+        if self.job_end is not None or (attempt is not None and attempt.reason is not None):
+            return "submitted after the end"
+        self.submitted[event.attempt] = event.t
+        self._first(event.t)
+        return None
+
+    def _take_attempt_started(self, event: Event) -> str | None:
+        assert event.attempt is not None
+        if event.attempt in self.attempts:
+            return "attempt_started came before, at another t"
+        if self.job_end is not None:
+            return "the job had ended"
+        self.attempts[event.attempt] = Attempt(
+            event.attempt, event.t, event.t, None, event.devices, event.resume_step, {}, {}, []
+        )
+        self._first(event.t)
+        return None
+
+    def _first(self, t: int) -> None:
+        self.first_t = t if self.first_t is None else min(self.first_t, t)
+
+    def _take_before_start(self, event: Event) -> str | None:
+        """Phases ``provision`` and ``wait_for_nodes`` of an attempt that starts later."""
+        start = self.starts.get(event.attempt)
+        if event.phase not in ("provision", "wait_for_nodes"):
+            return f"attempt {event.attempt} " + ("had not started" if start is not None else "never started")
+        assert event.attempt is not None and event.phase is not None
+        key = (event.attempt, event.rank, event.phase)
+        if event.kind == "phase_ended":
+            phase = self.waiting.pop(key, None)
+            if phase is None:
+                return f"no phase {event.phase} is open"
+            phase.end = event.t
+            return None
+        if self.job_end is not None:
+            return "the job had ended"
+        if key in self.waiting:
+            return f"phase {event.phase} is open"
+        self.waiting[key] = phase = Phase(event.phase, event.t, start if start is not None else _OPEN_END)
+        self.early.append(phase)
+        return None
+
+    def _take_inside(self, event: Event, attempt: Attempt) -> str | None:
+        assert event.attempt is not None
+        if event.kind == "stall":
+            assert event.until is not None
+            attempt.stalls.append((event.t, event.until))
+            return None
+        rank = self.open.get((event.attempt, event.rank))
+        if rank is None:
+            rank = self.open[(event.attempt, event.rank)] = _Open(None, {}, None)
+        if event.kind == "step_started":
+            return self._start_step(event, attempt, rank)
+        if event.kind == "step_ended":
+            return self._end_step(event, rank)
+        return self._phase(event, attempt, rank)
+
+    def _start_step(self, event: Event, attempt: Attempt, rank: _Open) -> str | None:
+        assert event.step is not None
+        if rank.step is not None:
+            if rank.step.step == event.step:
+                return f"step {event.step} is open"
+            rank.step.end = event.t
+        rank.step = RankStep(event.step, event.t, _OPEN_END, False, event.every)
+        rank.last_step_start = event.t
+        steps = attempt.steps.get(event.rank)
+        if steps is None:
+            steps = attempt.steps[event.rank] = []
+        steps.append(rank.step)
+        return None
+
+    @staticmethod
+    def _end_step(event: Event, rank: _Open) -> str | None:
+        if rank.step is None or rank.step.step != event.step:
+            return f"step {event.step} is not open"
+        rank.step.end, rank.step.ended = event.t, True
+        rank.step.every = event.every or rank.step.every
+        rank.step = None
+        return None
+
+    def _phase(self, event: Event, attempt: Attempt, rank: _Open) -> str | None:
+        assert event.phase is not None and event.attempt is not None
+        phase = rank.phases.get(event.phase)
+        if event.kind == "phase_ended":
+            if phase is None:
+                early = self.waiting.pop((event.attempt, event.rank, event.phase), None)
+                if early is None:
+                    return f"no phase {event.phase} is open"
+                # It began before its attempt and reaches into it: there it is an ordinary phase of the attempt.
+                attempt.phases.setdefault(event.rank, []).append(Phase(event.phase, attempt.start, event.t))
+                return None
+            phase.end = event.t
+            del rank.phases[event.phase]
+            return None
+        if phase is not None:
+            stepped = rank.last_step_start
+            if stepped is None or stepped <= phase.start:
+                return f"phase {event.phase} is open"
+            phase.end = self._next_step_start(attempt, event.rank, phase.start)
+        phases = attempt.phases.get(event.rank)
+        if phases is None:
+            phases = attempt.phases[event.rank] = []
+        rank.phases[event.phase] = phase = Phase(event.phase, event.t, _OPEN_END)
+        phases.append(phase)
+        return None
+
+    @staticmethod
+    def _next_step_start(attempt: Attempt, rank: Rank, after: int) -> int:
+        """Start of the first step of the rank later than ``after``; the open end if there is none."""
+        later = [step.start for step in reversed(attempt.steps.get(rank, ())) if step.start > after]
+        return later[-1] if later else _OPEN_END
+
+    # ── closing what nobody ended (rule 3) ──
+
+    def _closed(self, start: int, end: int) -> History:
+        attempts = sorted(self.attempts.values(), key=lambda a: (a.start, a.number))
+        for attempt in attempts:
+            if attempt.reason is None:
+                self._close(attempt, newest=attempt is attempts[-1], wall_end=end)
+        for (number, rank), is_open in self.open.items():
+            attempt = self.attempts[number]
+            if is_open.step is not None:
+                is_open.step.end = max(attempt.end, is_open.step.start)
+                is_open.step.open = True
+            for phase in is_open.phases.values():
+                phase.end = min(self._next_step_start(attempt, rank, phase.start), max(attempt.end, phase.start))
+        for phase in self.early:
+            phase.end = min(phase.end, end)
+        reason = None
+        if self.job_end is not None:
+            reason = self.job_end.reason or (attempts[-1].reason if attempts else None) or "finished"
+        return History(
+            start,
+            end,
+            attempts,
+            self.submitted,
+            self.durable,
+            self.early,
+            self.job_end is not None,
+            reason,
+            self.rejected,
+        )
+
+    def _close(self, attempt: Attempt, *, newest: bool, wall_end: int) -> None:
+        if not newest:
+            attempt.end, attempt.reason = self.last_event[attempt.number], "lost"
+        elif self.job_end is not None:
+            attempt.end, attempt.reason = self.job_end.t, self.job_end.reason or "finished"
+        else:
+            attempt.end = wall_end
+
+
+_OPEN_END = 1 << 62

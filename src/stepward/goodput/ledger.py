@@ -1,0 +1,325 @@
+"""The ledger in two passes over a history: first the ideal step, then every instant into its bucket (rules 7, 8, 10)."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from stepward.goodput.blocks import Block, Fate, blocks_of
+from stepward.goodput.history import Attempt, History
+from stepward.goodput.ideal import ideal_step
+from stepward.goodput.intervals import Stretch, flatten, gaps, owners
+from stepward.goodput.survival import Survival
+from stepward.goodput.tracks import Tracks, find_critical_ranks
+
+BUCKETS = (
+    "productive",
+    "queue_wait",
+    "provision",
+    "init",
+    "restore",
+    "compile",
+    "data_wait",
+    "checkpoint_save",
+    "evaluation",
+    "recompute",
+    "hang",
+    "slow_steps",
+    "wait_for_nodes",
+    "down",
+    "idle",
+    "other",
+)
+HANG_FLOOR = 60_000_000_000
+"""A step that takes this much longer than the ideal, and over ten times it, hung (rule 8)."""
+
+
+class Ledger(msgspec.Struct):
+    """Where the time of a run went, in ns; ``device`` figures are weighted by the owner's devices."""
+
+    wall: int
+    device: int
+    buckets: dict[str, int]
+    buckets_device: dict[str, int]
+    attempts: int
+    lost_steps: int
+    ideal: int | None
+    provisional: int
+    overlap_device: int
+    open: bool
+    assumptions: list[str]
+
+
+class _Part(msgspec.Struct, gc=False):
+    """Some equal steps of a block that share their fate."""
+
+    step: int
+    count: int
+    net: int
+    over: list[Stretch]
+    kept: bool
+    complete: bool
+    first: bool
+
+
+def account(history: History, ideal: int | None = None) -> Ledger:
+    """The ledger of a history.
+
+    Args:
+        history: see ``history.build``.
+        ideal: the ideal step in ns, where somebody knows better than the run itself.
+    """
+    return _Accountant(history, ideal).ledger()
+
+
+class _Accountant:
+    def __init__(self, history: History, ideal: int | None) -> None:
+        self.history = history
+        self.devices = _known_devices(history)
+        self.blocks = [blocks_of(attempt) for attempt in history.attempts]
+        self.survival = Survival(history, self.blocks)
+        self.owned = owners([(a.start, a.end) for a in history.attempts], history.start, history.end)
+        self.tracks = [
+            Tracks(attempt, [(o.start, o.end) for o in self.owned if o.attempt == index])
+            for index, attempt in enumerate(history.attempts)
+        ]
+        for attempt, blocks in zip(history.attempts, self.blocks, strict=True):
+            find_critical_ranks(attempt, blocks)
+        self.ideal = ideal if ideal is not None else self._ideal()
+        self.by_owner: list[dict[str, int]] = [dict.fromkeys(BUCKETS, 0) for _ in history.attempts]
+        self.lost_steps = self.provisional = 0
+        self.assumed_compile = False
+
+    def ledger(self) -> Ledger:
+        for index in range(len(self.history.attempts)):
+            self._account_attempt(index)
+        buckets = dict.fromkeys(BUCKETS, 0)
+        on_devices = dict.fromkeys(BUCKETS, 0)
+        for own, devices in zip(self.by_owner, self.devices, strict=True):
+            for bucket, ns in own.items():
+                buckets[bucket] += ns
+                on_devices[bucket] += ns * devices
+        for start, end, bucket, devices in self._ownerless():
+            buckets[bucket] += end - start
+            on_devices[bucket] += (end - start) * devices
+        return Ledger(
+            wall=self.history.end - self.history.start,
+            device=sum(on_devices.values()),
+            buckets=buckets,
+            buckets_device=on_devices,
+            attempts=len(self.history.attempts),
+            lost_steps=self.lost_steps,
+            ideal=self.ideal,
+            provisional=self.provisional if self._open and self.survival.checkpointed else 0,
+            overlap_device=self._overlap(),
+            open=self._open,
+            assumptions=self._assumptions(),
+        )
+
+    @property
+    def _open(self) -> bool:
+        return not self.history.ended
+
+    # ── the ideal step ──
+
+    def _ideal(self) -> int | None:
+        samples: list[tuple[int, int]] = []
+        first_samples: list[tuple[int, int]] = []
+        for index, blocks in enumerate(self.blocks):
+            for block in blocks:
+                if block.quotient or block.fate is not Fate.COMPLETE:
+                    continue
+                for part in self._cut(index, block, block.count):
+                    if part.kept:
+                        sample = (part.net // part.count, part.count)
+                        first_samples.append(sample)
+                        if not block.first:
+                            samples.append(sample)
+        return ideal_step(samples or first_samples)
+
+    # ── blocks into parts (rules 4 and 6) ──
+
+    def _parts(self, index: int, block: Block) -> Iterable[_Part]:
+        if block.fate is not Fate.COMPLETE:
+            return self._unfinished(index, block)
+        count = block.count
+        if block.quotient and self.ideal:
+            net = self._net(index, block, block.start, block.end)[0]
+            count = min(max((10 * net + self.ideal) // (10 * self.ideal), 1), block.count)
+        return self._cut(index, block, count)
+
+    def _cut(self, index: int, block: Block, count: int) -> Iterator[_Part]:
+        """A complete block of ``count`` steps, cut by equal shares of its wall time where some of them were lost."""
+        kept = min(max(self.survival.first_unkept(block.start) - block.step, 0), count)
+        middle = block.start + (block.end - block.start) * kept // count
+        for start, end, step, steps, is_kept in (
+            (block.start, middle, block.step, kept, True),
+            (middle, block.end, block.step + kept, count - kept, False),
+        ):
+            if steps:
+                net, over, wall = self._net(index, block, start, end)
+                if wall or start == end:
+                    yield _Part(step, steps, net, over, is_kept, True, block.first)
+
+    def _unfinished(self, index: int, block: Block) -> Iterator[_Part]:
+        """Complete steps of one ideal each, and the rest that nobody finished (rule 4)."""
+        net, over, wall = self._net(index, block, block.start, block.end)
+        if not wall:
+            return
+        in_flight = block.fate is Fate.IN_FLIGHT
+        complete = min(net // self.ideal, block.count - 1) if self.ideal else 0
+        limit = self.survival.first_unkept(block.start)
+        kept = min(max(limit - block.step, 0), complete)
+        start = block.start
+        for steps, is_kept, is_complete, step in (
+            (kept, True, True, block.step),
+            (complete - kept, False, True, block.step + kept),
+            (1, in_flight and block.step + complete < limit, in_flight, block.step + complete),
+        ):
+            if not steps:
+                continue
+            rest = step == block.step + complete and steps == 1 and not (is_complete and not in_flight)
+            end = block.end if rest else self._after_net(index, block, start, steps * (self.ideal or 0))
+            net, over, _ = self._net(index, block, start, end)
+            yield _Part(step, steps, net, over, is_kept, is_complete and not rest, block.first)
+            start = end
+
+    def _net(self, index: int, block: Block, start: int, end: int) -> tuple[int, list[Stretch], int]:
+        """Net ns of [start, end) of a block, what lies over it, and its owned ns."""
+        tracks = self.tracks[index]
+        wall, hidden = 0, 0
+        over: list[Stretch] = []
+        for part_start, part_end in tracks.parts(start, end):
+            wall += part_end - part_start
+            over += tracks.inside(block.rank, part_start, part_end)
+        for stretch in over:
+            hidden += stretch.end - stretch.start
+        return wall - hidden, over, wall
+
+    def _after_net(self, index: int, block: Block, start: int, net: int) -> int:
+        """The instant at which ``net`` ns of a block have passed since ``start``."""
+        for part_start, part_end in self.tracks[index].parts(start, block.end):
+            over = self.tracks[index].inside(block.rank, part_start, part_end)
+            for gap_start, gap_end in gaps(((s.start, s.end) for s in over), part_start, part_end):
+                if net <= gap_end - gap_start:
+                    return gap_start + net
+                net -= gap_end - gap_start
+        return block.end
+
+    # ── instants into buckets (rules 7 and 8) ──
+
+    def _account_attempt(self, index: int) -> None:
+        own, tracks, blocks = self.by_owner[index], self.tracks[index], self.blocks[index]
+        for block in blocks:
+            for part in self._parts(index, block):
+                self._account_part(own, part)
+        for start, end in tracks.owned:
+            for gap_start, gap_end in gaps(((b.start, b.end) for b in blocks), start, end):
+                rest = gap_end - gap_start
+                for stretch in tracks.outside(gap_start, gap_end):
+                    own[stretch.what] += stretch.end - stretch.start
+                    rest -= stretch.end - stretch.start
+                own["other"] += rest
+
+    def _account_part(self, own: dict[str, int], part: _Part) -> None:
+        for stretch in part.over:
+            bucket = stretch.what if part.kept or stretch.what == "hang" else "recompute"
+            own[bucket] += stretch.end - stretch.start
+        excess = self._excess(part)
+        bucket = self._excess_bucket(part, excess) if excess else ""
+        if part.kept:
+            own["productive"] += part.net - excess
+            if excess:
+                own[bucket] += excess
+            self._count_provisional(part, part.net - excess)
+            return
+        hung = excess if bucket == "hang" else 0
+        own["hang"] += hung
+        own["recompute"] += part.net - hung
+        if part.complete:
+            self.lost_steps += part.count
+
+    def _excess(self, part: _Part) -> int:
+        """What a part took beyond its steps' ideal; 0 within the tolerance of ten per cent."""
+        if self.ideal is None or 10 * part.net <= 11 * part.count * self.ideal:
+            return 0
+        return part.net - part.count * self.ideal
+
+    def _excess_bucket(self, part: _Part, excess: int) -> str:
+        assert self.ideal is not None
+        if part.first:
+            self.assumed_compile |= part.kept
+            return "compile"
+        if part.net > part.count * max(10 * self.ideal, self.ideal + HANG_FLOOR):
+            return "hang"
+        return "slow_steps"
+
+    def _count_provisional(self, part: _Part, productive: int) -> None:
+        durable = self.survival.durable
+        beyond = part.count if durable is None else min(max(part.step + part.count - 1 - durable, 0), part.count)
+        self.provisional += productive * beyond // part.count
+
+    # ── time that no attempt owns (rules 2 and 7) ──
+
+    def _ownerless(self) -> Iterator[tuple[int, int, str, int]]:
+        """(start, end, bucket, devices) of the stretches without an owner."""
+        phases = self.history.early_phases
+        known = flatten(
+            (Stretch(p.start, p.end, p.name) for p in phases if p.start < p.end), lambda s: (s.what == "provision", 0)
+        )
+        cuts = {t for s in known for t in (s.start, s.end)} | set(self.history.submitted.values())
+        cuts |= {a.start for a in self.history.attempts}
+        for gap_start, gap_end in gaps(((o.start, o.end) for o in self.owned), self.history.start, self.history.end):
+            inner = sorted({gap_start, gap_end, *(t for t in cuts if gap_start < t < gap_end)})
+            for start, end in itertools.pairwise(inner):
+                phase = next((s.what for s in known if s.start <= start < s.end), None)
+                yield start, end, phase or self._absence(start), self._devices_at(start)
+
+    def _absence(self, t: int) -> str:
+        started = [a for a in self.history.attempts if a.start <= t]
+        if not started:
+            return "queue_wait"
+        waiting = any(
+            number is not None and at <= t and all(a.number != number for a in started)
+            for number, at in self.history.submitted.items()
+        )
+        if not waiting:
+            return "down"
+        ended_last = max((a for a in started if a.end <= t), key=lambda a: a.end, default=started[-1])
+        return "queue_wait" if ended_last.reason == "finished" else "wait_for_nodes"
+
+    def _devices_at(self, t: int) -> int:
+        if not self.devices:
+            return 0
+        before = [devices for a, devices in zip(self.history.attempts, self.devices, strict=True) if a.start <= t]
+        return before[-1] if before else self.devices[0]
+
+    def _overlap(self) -> int:
+        """Device ns of attempts that run while a newer one owns the wall."""
+        overlap = 0
+        for index, (attempt, devices) in enumerate(zip(self.history.attempts, self.devices, strict=True)):
+            span = min(attempt.end, self.history.end) - max(attempt.start, self.history.start)
+            own = sum(end - start for start, end in self.tracks[index].owned)
+            overlap += max(span - own, 0) * devices
+        return overlap
+
+    def _assumptions(self) -> list[str]:
+        told: list[str] = []
+        if self.assumed_compile:
+            told.append("the excess of an attempt's first step over the ideal is taken for compilation")
+        if self.survival.kept_by_assumption:
+            told.append("no checkpoint event ever came: completed steps are kept although the job did not finish")
+        if any(attempt.devices is None for attempt in self.history.attempts):
+            told.append("an attempt without a number of devices has the last known one, else 1")
+        return told
+
+
+def _known_devices(history: History) -> list[int]:
+    """Devices of each attempt: its own, else the last known, else the next known, else 1 (rule 10)."""
+    own: Sequence[Attempt] = history.attempts
+    ahead = next((a.devices for a in own if a.devices is not None), 1)
+    devices: list[int] = []
+    for attempt in own:
+        ahead = attempt.devices if attempt.devices is not None else ahead
+        devices.append(ahead)
+    return devices
