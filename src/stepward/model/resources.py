@@ -325,11 +325,15 @@ class Backup(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
-    """Whether the server serves; ``problems`` names what it can't do now (a full disk, say)."""
+    """Whether the server serves; ``problems`` names what it can't do now (a full disk, say).
+
+    ``now`` is the server's clock when it answered: ``stepward doctor`` compares its own.
+    """
 
     status: Literal["ok", "degraded"]
     version: str
     problems: list[str] = []
+    now: str | None = None
 
 
 # ── live updates (SSE): the event's name is the tag, its data the JSON of the struct ──
