@@ -1,0 +1,235 @@
+"""What stepward costs a training loop with everything on: step, phases, 20 scalars a step, shipper, live server, wrapper.
+
+    python bench/overhead.py [--torch-python PATH] [--blocks N] [--out FILE]
+
+A real loop (JAX here; torch in the environment of ``--torch-python``) runs in one process under ``stepward run``, beside
+a live server. Blocks of steps alternate: bare (A) and instrumented (B), in pairs whose order is drawn, so that drift of the
+machine hits both alike. Reported: median step of A and of B, the median over pairs of B/A - 1 with the interval that holds
+95 % of its bootstrap, CPU seconds a step of both. Goal: at most 1 %.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+GOAL = 0.01
+SCALARS = 20
+WARM_UP = 20
+
+
+def jax_loop() -> Callable[[], object]:
+    """A network of three layers on a batch of 256, gradient descent; the loss stays on the device."""
+    import jax
+    import jax.numpy as jnp
+
+    widths = [256, 1024, 1024, 256]
+    keys = jax.random.split(jax.random.key(0), 4)
+    weights = [jax.random.normal(k, (a, b)) * a**-0.5 for k, a, b in zip(keys, widths, widths[1:], strict=False)]
+    x = jax.random.normal(keys[3], (256, 256))
+
+    def loss_of(weights: list[jax.Array]) -> jax.Array:
+        y = x
+        for w in weights:
+            y = jnp.tanh(y @ w)
+        return jnp.mean((y - x) ** 2)
+
+    @jax.jit
+    def update(weights: list[jax.Array]) -> tuple[list[jax.Array], jax.Array]:
+        loss, gradient = jax.value_and_grad(loss_of)(weights)
+        return [w - 0.1 * g for w, g in zip(weights, gradient, strict=True)], loss
+
+    state = {"weights": weights}
+
+    def step() -> object:
+        state["weights"], loss = update(state["weights"])
+        return jax.block_until_ready(loss)
+
+    return step
+
+
+def torch_loop() -> Callable[[], object]:
+    """The same network in PyTorch."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    model = nn.Sequential(
+        nn.Linear(256, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 256), nn.Tanh()
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(256, 256)
+
+    def step() -> object:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), x)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+LOOPS = {"jax": jax_loop, "torch": torch_loop}
+
+
+def measure(framework: str, pairs: int, block: int, out: str) -> None:
+    """Run in the child: alternate the blocks, write what was measured."""
+    import stepward as sw
+
+    step = LOOPS[framework]()
+    run = sw.init(name=f"overhead-{framework}", config={"pairs": pairs, "block": block})
+    names = [f"layer_{number}/norm" for number in range(SCALARS - 1)]
+    count = 0
+
+    def bare() -> None:
+        step()
+
+    def instrumented() -> None:
+        nonlocal count
+        with run.step(count):
+            with run.phase("forward"):
+                loss = step()
+            with run.phase("optimizer"):
+                pass
+        run.log({"loss": loss, **dict.fromkeys(names, count * 0.5)}, step=count)
+        count += 1
+
+    for _ in range(WARM_UP):
+        bare()
+        instrumented()
+    dice, rows = random.Random(0), []
+    for _ in range(pairs):
+        row = {}
+        for kind in dice.sample(["A", "B"], 2):
+            work = bare if kind == "A" else instrumented
+            times, cpu = [], time.process_time()
+            for _ in range(block):
+                began = time.perf_counter()
+                work()
+                times.append(time.perf_counter() - began)
+            row[kind] = {"step_s": statistics.median(times), "cpu_s": (time.process_time() - cpu) / block}
+        rows.append(row)
+    run.finish()
+    with open(out, "w") as file:
+        json.dump(rows, file)
+
+
+def report(framework: str, rows: list[dict[str, dict[str, float]]]) -> dict[str, object]:
+    """Overhead over pairs of blocks, with a bootstrap interval."""
+    ratios = [row["B"]["step_s"] / row["A"]["step_s"] - 1 for row in rows]
+    cpu = [row["B"]["cpu_s"] / row["A"]["cpu_s"] - 1 for row in rows]
+    dice = random.Random(1)
+    medians = sorted(statistics.median(dice.choices(ratios, k=len(ratios))) for _ in range(2000))
+    overhead = statistics.median(ratios)
+    return {
+        "framework": framework,
+        "pairs": len(rows),
+        "bare_step_ms": 1e3 * statistics.median(row["A"]["step_s"] for row in rows),
+        "instrumented_step_ms": 1e3 * statistics.median(row["B"]["step_s"] for row in rows),
+        "overhead": overhead,
+        "overhead_95": [medians[50], medians[-51]],
+        "cpu_overhead": statistics.median(cpu),
+        "goal": GOAL,
+        "met": overhead <= GOAL,
+    }
+
+
+class Server:
+    """``stepward up`` in a temporary folder."""
+
+    def __init__(self, folder: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        self.url, self._data = f"http://127.0.0.1:{port}", f"{folder}/data"
+        command = [sys.executable, "-m", "stepward", "up", "--data", self._data, "--port", str(port)]
+        with open(f"{folder}/server.log", "wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def token(self) -> str:
+        """The token, once the server is ready."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2), open(f"{self._data}/token") as file:
+                    return file.read().strip()
+            except OSError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.2)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(20)
+
+
+def run_child(
+    python: str, framework: str, options: argparse.Namespace, server: Server, folder: str
+) -> dict[str, object]:
+    """Measure one framework under the wrapper."""
+    out = f"{folder}/{framework}.json"
+    child = [python, os.path.abspath(__file__), "--child", framework, "--out", out]
+    child += ["--pairs", str(options.pairs), "--block", str(options.block)]
+    env = os.environ | {
+        "STEPWARD_SERVER": server.url,
+        "STEPWARD_TOKEN": server.token(),
+        "STEPWARD_DIR": f"{folder}/spool",
+        "PYTHONPATH": os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src"),
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    }
+    subprocess.run([sys.executable, "-m", "stepward", "run", "--", *child], env=env, check=True)
+    with open(out) as file:
+        return report(framework, json.load(file))
+
+
+def main() -> int:
+    """Measure, print and write the report; 1 where a goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--torch-python", help="interpreter of an environment with torch and msgspec")
+    parser.add_argument("--pairs", type=int, default=60, help="pairs of blocks")
+    parser.add_argument("--block", type=int, default=25, help="steps a block")
+    parser.add_argument("--out", help="file of the report")
+    parser.add_argument("--child", choices=LOOPS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        measure(options.child, options.pairs, options.block, options.out)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder)
+        try:
+            results = [run_child(sys.executable, "jax", options, server, folder)]
+            if options.torch_python:
+                results.append(run_child(options.torch_python, "torch", options, server, folder))
+        finally:
+            server.stop()
+    now = datetime.now(UTC)
+    document = {
+        "benchmark": "overhead",
+        "at": now.isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_1m": os.getloadavg()[0],
+        "results": results,
+    }
+    out = options.out or os.path.join(os.path.dirname(__file__), "reports", f"{now:%Y-%m-%d}-overhead.json")
+    with open(out, "w") as file:
+        json.dump(document, file, indent=2)
+        file.write("\n")
+    print(json.dumps(document, indent=2))
+    return int(not all(result["met"] for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
