@@ -1,0 +1,25 @@
+"""The catalog: projects, runs, attempts, sources, latest values, configuration, events, credentials.
+
+It follows committed frames (``applying``), judges states (``standing``), answers questions about runs (``runs``) and keeps
+who may ask (``access``). Points and output rest elsewhere.
+"""
+
+from stepward.store.catalog.access import Access, Principal
+from stepward.store.catalog.applying import CatalogApplier
+from stepward.store.catalog.changes import Change, Listener, nobody
+from stepward.store.catalog.database import Database
+from stepward.store.catalog.migrating import open_database
+from stepward.store.catalog.runs import RunHead, Runs
+
+__all__ = [
+    "Access",
+    "CatalogApplier",
+    "Change",
+    "Database",
+    "Listener",
+    "Principal",
+    "RunHead",
+    "Runs",
+    "nobody",
+    "open_database",
+]

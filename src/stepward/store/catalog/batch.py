@@ -1,0 +1,410 @@
+"""One batch of frames on its way into the catalog: rows read once, changed in memory, written once.
+
+Everything that writers say passes ``bounds``: no content of a committed frame may make its application fail.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from stepward.ingest.protocols import CommittedFrame, MetricSummary
+from stepward.model.frames import Config, Event, Events, Logs, Payload, Source, Status
+from stepward.model.states import Exit, State
+from stepward.model.words import RunKind
+from stepward.store.catalog import schema
+from stepward.store.catalog.bounds import (
+    MAX_LEAVES,
+    MAX_LONG_TEXT,
+    int32,
+    int64,
+    leaves,
+    maybe_int64,
+    merged,
+    text,
+    tree,
+)
+from stepward.store.catalog.changes import Change
+from stepward.store.catalog.database import upsert
+from stepward.store.catalog.reading import run_event
+from stepward.store.catalog.stitching import NO_RANK, Stitching, newer, replaces
+
+Row = dict[str, Any]
+CLOCK_SET_US = 60_000_000
+"""A source whose offset grew by more has had its clock set; less is the network."""
+_KEPT_TAIL = 50
+_exits = msgspec.msgpack.Decoder(list[Exit])
+_encode = msgspec.msgpack.encode
+
+
+class Batch:
+    """Frames of one project that are applied in one transaction.
+
+    Attributes:
+        judged: run -> attempts whose state must be judged again.
+    """
+
+    def __init__(self, connection: sa.Connection, project: str, frames: Sequence[CommittedFrame]) -> None:
+        self._connection = connection
+        self._project = project
+        self.judged: dict[str, set[str]] = {}
+        runs = {frame.run for frame in frames}
+        self._runs: dict[str, Row] = {row["id"]: row for row in self._load(schema.runs, "id", runs)}
+        self._attempts: dict[str, dict[str, Row]] = {run: {} for run in runs}
+        for row in self._load(schema.attempts, "run", runs):
+            self._attempts[row["run"]][row["key"]] = row
+        self._sources = {
+            (row["run"], row["writer"], row["attempt"]): row
+            for row in self._load(schema.sources, "writer", {frame.writer for frame in frames})
+        }
+        self._configs: dict[str, Row] = {}
+        self._tags: dict[str, set[str]] = {}
+        self._events: dict[tuple[str, str], Row] = {}
+        self._values: dict[tuple[str, str, str], Row] = {}
+        self._restitch: set[str] = set()
+        self._changes: dict[str, Change] = {}
+
+    def _load(self, table: sa.Table, column: str, values: Iterable[str]) -> list[Row]:
+        query = sa.select(table).where(table.c[column].in_(sorted(values)))
+        return [dict(row) for row in self._connection.execute(query).mappings()]
+
+    def take(self, frame: CommittedFrame) -> None:
+        """Change the rows as one frame says. A frame for a run of another project changes nothing."""
+        run = self._run(frame)
+        if run["project"] != self._project:
+            return
+        attempt = self._attempt(frame)
+        source = self._source(frame, attempt)
+        change = self._changes.setdefault(frame.run, Change(project=self._project, run=frame.run))
+        for _, payload in frame.payloads:
+            self._take_payload(frame, payload, run, attempt, source, change)
+        for summary in frame.metrics:
+            self._take_metric(frame, summary, attempt, change)
+        if frame.last_step is not None:
+            self._step(attempt, frame.last_step)
+            source["step"] = int64(frame.last_step)
+            change.step = max(frame.last_step, change.step if change.step is not None else frame.last_step)
+        if State(attempt["state"]) is not State.RUNNING:
+            self._judge(frame.run, attempt["key"])
+
+    def _take_payload(
+        self, frame: CommittedFrame, payload: Payload, run: Row, attempt: Row, source: Row, change: Change
+    ) -> None:
+        if isinstance(payload, Status):
+            self._take_status(payload, attempt, source)
+        elif isinstance(payload, Exit):
+            self._take_exit(payload, source)
+            self._judge(frame.run, attempt["key"])
+        elif isinstance(payload, Config):
+            self._take_config(payload, run, attempt, source)
+        elif isinstance(payload, Events):
+            for event in payload.events:
+                row = _event_row(event, frame, source)
+                self._events[frame.run, row["id"]] = row
+                change.events.append(run_event(row, attempt["number"]))
+            self._judge(frame.run, attempt["key"])
+        elif isinstance(payload, Logs):
+            change.logs = True
+
+    def _judge(self, run: str, attempt: str) -> None:
+        self.judged.setdefault(run, set()).add(attempt)
+
+    # ── who writes ──
+
+    def _run(self, frame: CommittedFrame) -> Row:
+        run = self._runs.get(frame.run)
+        if run is None:
+            run = self._runs[frame.run] = {
+                "id": frame.run,
+                "project": self._project,
+                "name": frame.run,
+                "kind": RunKind.TRAINING.value,
+                "key": None,
+                "state": State.STARTING.value,
+                "state_reason": None,
+                "live": True,
+                "notes": "",
+                "name_edited": False,
+                "tags_edited": False,
+                "created_at": frame.received_at,
+                "started_at": frame.received_at,
+                "ended_at": None,
+                "last_seen_at": None,
+                "step": None,
+            }
+        run["last_seen_at"] = max(frame.received_at, run["last_seen_at"] or 0)
+        return run
+
+    def _attempt(self, frame: CommittedFrame) -> Row:
+        key = text(frame.source.attempt)
+        attempt = self._attempts[frame.run].get(key)
+        if attempt is None:
+            attempt = self._attempts[frame.run][key] = {
+                "run": frame.run,
+                "key": key,
+                "number": 0,
+                "state": State.STARTING.value,
+                "exit_code": None,
+                "signal": None,
+                "reason": None,
+                "world": None,
+                "started_at": heard_at(frame) or frame.received_at,
+                "announced_start": False,
+                "ended_at": None,
+                "first_step": None,
+                "last_step": None,
+            }
+            self._renumber(frame.run)
+        return attempt
+
+    def _renumber(self, run: str) -> None:
+        attempts = sorted(self._attempts[run].values(), key=lambda row: (row["started_at"], row["key"]))
+        for number, row in enumerate(attempts, 1):
+            row["number"] = number
+            self._judge(run, row["key"])
+        self._runs[run]["started_at"] = attempts[0]["started_at"]
+        self._restitch.add(run)
+
+    def _source(self, frame: CommittedFrame, attempt: Row) -> Row:
+        who, key = frame.source, (frame.run, frame.writer, attempt["key"])
+        row = self._sources.get(key)
+        offset = int64(frame.received_at - frame.sent_at)
+        if row is None:
+            row = self._sources[key] = _new_source(key, offset)
+            self._judge(frame.run, attempt["key"])
+        elif offset < row["offset_us"] or offset > row["offset_us"] + CLOCK_SET_US:
+            row["offset_us"] = offset
+        row |= _who(who)
+        row["last_seen"] = max(frame.received_at, row["last_seen"])
+        heard = heard_at(frame)
+        if heard is not None:
+            row["heard_at"] = max(heard, row["heard_at"] or 0)
+        return row
+
+    # ── what they say ──
+
+    def _take_status(self, status: Status, attempt: Row, source: Row) -> None:
+        if source["status_at"] is not None and status.at < source["status_at"]:
+            return
+        seen = {"alive": [int32(rank) for rank in status.alive], "stopped": [int32(rank) for rank in status.stopped]}
+        announced = None if status.next_attempt is None else text(status.next_attempt)
+        if any(source[name] != value for name, value in seen.items()) or source["next_attempt"] != announced:
+            self._judge(source["run"], source["attempt"])
+        source |= seen
+        source["next_attempt"] = announced
+        source["status_at"] = int64(status.at)
+        source["phase"] = None if status.phase is None else text(status.phase)
+        for name in ("pending", "dropped", "gaps"):
+            source[name] = max(0, int64(getattr(status, name)))
+        if status.step is not None:
+            source["step"] = int64(status.step)
+            self._step(attempt, status.step)
+
+    def _step(self, attempt: Row, step: int, first: int | None = None) -> None:
+        last, known = int64(step), attempt["first_step"]
+        first = last if first is None else int64(first)
+        attempt["last_step"] = last if attempt["last_step"] is None else max(last, attempt["last_step"])
+        if known is None or first < known:
+            attempt["first_step"] = first
+            self._restitch.add(attempt["run"])
+
+    def _take_exit(self, exit: Exit, source: Row) -> None:
+        known = _exits.decode(source["exits"]) if source["exits"] else []
+        kept = [other for other in known if (other.rank, other.by) != (exit.rank, exit.by)]
+        source["exits"] = _encode([*kept, _bounded(exit)])
+
+    def _take_config(self, config: Config, run: Row, attempt: Row, source: Row) -> None:
+        if config.name and not run["name_edited"]:
+            run["name"] = text(config.name)
+        if config.key:
+            run["key"] = text(config.key)
+            if run["name"] == run["id"]:
+                run["name"] = run["key"]
+        if config.kind is not None:
+            run["kind"] = config.kind.value
+        if config.tags and not run["tags_edited"]:
+            self._tags.setdefault(run["id"], set()).update(text(tag) for tag in config.tags if tag)
+        if config.ranks is not None:
+            attempt["world"] = max(int32(config.ranks), attempt["world"] or 0)
+        if config.started_at is not None:
+            self._start(attempt, corrected(config.started_at, source["offset_us"]))
+        self._take_trees(run["id"], config)
+
+    def _start(self, attempt: Row, started_at: int) -> None:
+        if attempt["announced_start"]:
+            started_at = min(started_at, attempt["started_at"])
+        attempt["announced_start"] = True
+        if started_at != attempt["started_at"]:
+            attempt["started_at"] = started_at
+            self._renumber(attempt["run"])
+
+    def _take_trees(self, run: str, config: Config) -> None:
+        trees = {name: getattr(config, name) for name in ("user", "software", "system", "job")}
+        if not any(trees.values()):
+            return
+        row = self._configs.get(run)
+        if row is None:
+            found = self._load(schema.configs, "run", [run])
+            row = found[0] if found else {"run": run, "user": {}, "software": {}, "system": {}, "job": {}}
+            self._configs[run] = row
+        for name, new in trees.items():
+            if new:
+                row[name] = merged(row[name], tree(new))
+
+    def _take_metric(self, frame: CommittedFrame, summary: MetricSummary, attempt: Row, change: Change) -> None:
+        change.metrics.add(summary.metric)
+        if not summary.system:
+            self._step(attempt, summary.step, summary.first_step)
+        row = {
+            "run": frame.run,
+            "metric": summary.metric,
+            "step": summary.step,
+            "time": int64(summary.time),
+            "value": None if summary.value != summary.value else summary.value,
+            "rank": NO_RANK if frame.source.rank is None else int32(frame.source.rank),
+            "attempt": attempt["key"],
+            "system": summary.system,
+        }
+        key = (frame.run, summary.metric, attempt["key"])
+        if key not in self._values or newer(row, self._values[key]):
+            self._values[key] = row
+
+    # ── into the tables ──
+
+    def write(self) -> dict[str, Change]:
+        """Write every row that changed; returns what changed, by run."""
+        write = self._connection
+        runs = [run for run in self._runs.values() if run["project"] == self._project]
+        for run in runs:
+            self._finish(run)
+        upsert(write, schema.projects, _projects(self._project, runs), keep=("created_at",))
+        upsert(write, schema.runs, runs, keep=("notes", "name_edited", "tags_edited", "created_at"))
+        upsert(write, schema.attempts, [row for run in runs for row in self._attempts[run["id"]].values()])
+        upsert(write, schema.sources, list(self._sources.values()))
+        for run_id, config in self._configs.items():
+            upsert(write, schema.configs, [config])
+            self._write_leaves(run_id, config["user"])
+        rows = [{"run": run, "tag": tag} for run, tags in self._tags.items() for tag in sorted(tags)]
+        upsert(write, schema.tags, rows)
+        upsert(write, schema.events, list(self._events.values()))
+        self._write_latest()
+        return self._changes
+
+    def _finish(self, run: Row) -> None:
+        newest = max(self._attempts[run["id"]].values(), key=lambda row: row["number"])
+        if newest["last_step"] is not None:
+            run["step"] = newest["last_step"]
+
+    def _write_leaves(self, run: str, user: Row) -> None:
+        rows = {}
+        for path, number, words in leaves(user):
+            rows[text(path)] = {"run": run, "path": text(path), "number": number, "text": text(words)}
+            if len(rows) >= MAX_LEAVES:
+                break
+        self._connection.execute(sa.delete(schema.config_leaves).where(schema.config_leaves.c.run == run))
+        upsert(self._connection, schema.config_leaves, list(rows.values()))
+
+    def _write_latest(self) -> None:
+        stitchings = {run: Stitching(attempts.values()) for run, attempts in self._attempts.items()}
+        for run in self._restitch:
+            stitchings[run].drop_abandoned(self._connection, run)
+        newest: dict[tuple[str, str], Row] = {}
+        for (run, metric, _), row in self._values.items():
+            known = newest.get((run, metric))
+            if not stitchings[run].abandons(row) and (known is None or newer(row, known)):
+                newest[run, metric] = row
+        for system in (False, True):
+            rows = [row for row in newest.values() if row["system"] is system]
+            upsert(self._connection, schema.latest, rows, where=replaces(system))
+
+
+def heard_at(frame: CommittedFrame) -> int | None:
+    """When the writer was last alive for sure, on the server's clock: the age of what it says is taken off.
+
+    A spool that is sent days later is as old as its newest content, whenever its frames come. None where a frame holds
+    nothing that has a time.
+    """
+    said = [] if frame.last_time is None else [frame.last_time]
+    for _, payload in frame.payloads:
+        if isinstance(payload, Status | Exit):
+            said.append(payload.at)
+        elif isinstance(payload, Config) and payload.started_at is not None:
+            said.append(payload.started_at)
+        elif isinstance(payload, Events):
+            said += [event.ended_at or event.started_at for event in payload.events]
+        elif isinstance(payload, Logs):
+            said += [chunk.marks[-1][1] for chunk in payload.chunks if chunk.marks]
+    if not said:
+        return None
+    return max(0, frame.received_at - max(0, frame.sent_at - max(said)))
+
+
+def corrected(sent: int, offset_us: int) -> int:
+    """A sender's instant on the server's clock; offsets below a second are the network, not the clock."""
+    return int64(sent + offset_us if abs(offset_us) >= 1_000_000 else sent)
+
+
+def _new_source(key: tuple[str, str, str], offset: int) -> Row:
+    run, writer, attempt = key
+    return {
+        "run": run,
+        "writer": writer,
+        "attempt": attempt,
+        "heard_at": None,
+        "last_seen": 0,
+        "offset_us": offset,
+        "step": None,
+        "phase": None,
+        "pending": 0,
+        "dropped": 0,
+        "gaps": 0,
+        "next_attempt": None,
+        "status_at": None,
+        "alive": [],
+        "stopped": [],
+        "exits": None,
+    }
+
+
+def _who(source: Source) -> Row:
+    return {
+        "kind": source.kind.value,
+        "rank": None if source.rank is None else int32(source.rank),
+        "role": text(source.role),
+        "node": text(source.node),
+        "pid": max(0, int64(source.pid)),
+    }
+
+
+def _event_row(event: Event, frame: CommittedFrame, source: Row) -> Row:
+    offset = source["offset_us"]
+    return {
+        "run": frame.run,
+        "id": text(event.id),
+        "type": text(event.type),
+        "attempt": source["attempt"],
+        "rank": source["rank"] if event.rank is None else int32(event.rank),
+        "step": maybe_int64(event.step),
+        "started_at": corrected(event.started_at, offset),
+        "ended_at": None if event.ended_at is None else corrected(event.ended_at, offset),
+        "title": text(event.title),
+        "data": tree(event.data),
+    }
+
+
+def _bounded(exit: Exit) -> Exit:
+    return msgspec.structs.replace(
+        exit,
+        at=int64(exit.at),
+        exit_code=None if exit.exit_code is None else int32(exit.exit_code),
+        signal=None if exit.signal is None else text(exit.signal, 32),
+        exception=None if exit.exception is None else text(exit.exception),
+        traceback=None if exit.traceback is None else text(exit.traceback, MAX_LONG_TEXT),
+        reason=None if exit.reason is None else text(exit.reason),
+        tail=[text(line) for line in exit.tail[-_KEPT_TAIL:]],
+    )
+
+
+def _projects(project: str, runs: list[Row]) -> list[Row]:
+    return [{"name": project, "created_at": min(run["created_at"] for run in runs)}] if runs else []

@@ -1,0 +1,198 @@
+"""The catalog's tables: what the product knows about runs besides their points and lines.
+
+Times are int64 µs since the epoch on the server's clock, unless a column says ``sent``. A value that is NaN is stored as
+NULL in ``latest.value`` (SQLite has no NaN), which makes every comparison with it false on any database. JSON columns
+hold what is only ever read whole. A change here needs a migration (``migrations/``); a test compares the two.
+"""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+_Id = sa.String(64)
+_Name = sa.String(1024)
+_Time = sa.BigInteger
+
+projects = sa.Table(
+    "projects",
+    metadata,
+    sa.Column("name", _Name, primary_key=True),
+    sa.Column("created_at", _Time, nullable=False),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("project", _Name, nullable=False),
+    sa.Column("name", _Name, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("key", sa.Text),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("state_reason", sa.Text),
+    sa.Column("live", sa.Boolean, nullable=False),  # some attempt may still change by the clock alone
+    sa.Column("notes", sa.Text, nullable=False, server_default=""),
+    sa.Column("name_edited", sa.Boolean, nullable=False),  # a person has named it: the job no longer may
+    sa.Column("tags_edited", sa.Boolean, nullable=False),
+    sa.Column("created_at", _Time, nullable=False),
+    sa.Column("started_at", _Time, nullable=False),
+    sa.Column("ended_at", _Time),
+    sa.Column("last_seen_at", _Time),
+    sa.Column("step", sa.BigInteger),
+    sa.Index("runs_by_start", "started_at", "id"),
+    sa.Index("runs_by_project", "project", "started_at", "id"),
+    sa.Index("runs_by_name", "name"),
+    sa.Index("runs_live", "live"),
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("key", _Name, primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("signal", sa.String(32)),
+    sa.Column("reason", sa.Text),
+    sa.Column("world", sa.Integer),  # ranks that the launcher announced
+    sa.Column("started_at", _Time, nullable=False),
+    sa.Column("announced_start", sa.Boolean, nullable=False),  # started_at was sent, not guessed from the first frame
+    sa.Column("ended_at", _Time),
+    sa.Column("first_step", sa.BigInteger),
+    sa.Column("last_step", sa.BigInteger),
+)
+
+sources = sa.Table(
+    "sources",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("writer", _Id, primary_key=True),
+    sa.Column("attempt", _Name, primary_key=True),  # a wrapper may outlive an attempt
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("rank", sa.Integer),
+    sa.Column("role", _Name, nullable=False),
+    sa.Column("node", _Name, nullable=False),
+    sa.Column("pid", sa.BigInteger, nullable=False),
+    sa.Column("heard_at", _Time),  # the newest instant at which it is known to have been alive
+    sa.Column("last_seen", _Time, nullable=False),  # when its newest frame came
+    sa.Column("offset_us", sa.BigInteger, nullable=False),  # server's clock minus its own
+    sa.Column("step", sa.BigInteger),
+    sa.Column("phase", _Name),
+    sa.Column("pending", sa.BigInteger, nullable=False),
+    sa.Column("dropped", sa.BigInteger, nullable=False),
+    sa.Column("gaps", sa.BigInteger, nullable=False),
+    sa.Column("next_attempt", _Name),
+    sa.Column("status_at", _Time),  # sent: newest heartbeat, so that an older one changes nothing
+    sa.Column("alive", sa.JSON, nullable=False),
+    sa.Column("stopped", sa.JSON, nullable=False),
+    sa.Column("exits", sa.LargeBinary),  # MessagePack of list[model.states.Exit], times as sent
+)
+
+latest = sa.Table(
+    "latest",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("metric", _Name, primary_key=True),
+    sa.Column("step", sa.BigInteger, nullable=False),
+    sa.Column("time", _Time, nullable=False),  # sent
+    sa.Column("value", sa.Double),
+    sa.Column("rank", sa.Integer),
+    sa.Column("attempt", _Name, nullable=False),
+    sa.Column("system", sa.Boolean, nullable=False),
+    sa.Index("latest_by_value", "metric", "value", "run"),
+    sqlite_with_rowid=False,
+)
+
+configs = sa.Table(
+    "configs",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("user", sa.JSON, nullable=False),
+    sa.Column("software", sa.JSON, nullable=False),
+    sa.Column("system", sa.JSON, nullable=False),
+    sa.Column("job", sa.JSON, nullable=False),
+)
+
+config_leaves = sa.Table(
+    "config_leaves",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("path", _Name, primary_key=True),
+    sa.Column("number", sa.Double),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Index("config_leaves_by_number", "path", "number", "run"),
+    sqlite_with_rowid=False,
+)
+
+tags = sa.Table(
+    "tags",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("tag", _Name, primary_key=True),
+    sa.Index("tags_by_tag", "tag", "run"),
+    sqlite_with_rowid=False,
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("id", _Name, primary_key=True),
+    sa.Column("type", _Name, nullable=False),
+    sa.Column("attempt", _Name, nullable=False),
+    sa.Column("rank", sa.Integer),
+    sa.Column("step", sa.BigInteger),
+    sa.Column("started_at", _Time, nullable=False),
+    sa.Column("ended_at", _Time),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("events_by_start", "run", "started_at"),
+)
+
+applied = sa.Table(
+    "applied",
+    metadata,
+    sa.Column("project", _Name, primary_key=True),
+    sa.Column("writer", _Id, primary_key=True),
+    sa.Column("run", _Id, nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Index("applied_by_run", "run"),
+)
+
+deleted_writers = sa.Table(  # what still comes from them is refused; a new process may use the run's id again
+    "deleted_writers",
+    metadata,
+    sa.Column("project", _Name, primary_key=True),
+    sa.Column("writer", _Id, primary_key=True),
+    sa.Column("deleted_at", _Time, nullable=False),
+)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("name", _Name, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("projects", sa.JSON(none_as_null=True)),
+    sa.Column("sha256", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_at", _Time, nullable=False),
+    sa.Column("last_used_at", _Time),
+    sa.Column("expires_at", _Time),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("sha256", sa.String(64), primary_key=True),
+    sa.Column("token", _Id, nullable=False),
+    sa.Column("expires_at", _Time, nullable=False),
+)
+
+login_links = sa.Table(
+    "login_links",
+    metadata,
+    sa.Column("sha256", sa.String(64), primary_key=True),
+    sa.Column("token", _Id, nullable=False),
+    sa.Column("expires_at", _Time, nullable=False),
+)

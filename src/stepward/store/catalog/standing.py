@@ -1,0 +1,120 @@
+"""Judging attempts and runs: rows of sources in, states out, by the pure rules of ``stepward.ingest.liveness``.
+
+Called in two places: at the end of a batch of frames, for the attempts whose evidence changed, and every second for the
+runs that are live, because silence is evidence too.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from stepward.ingest.hearing import Hearing
+from stepward.ingest.liveness import AttemptView, SourceView, Standing, attempt_standing, run_standing
+from stepward.model.states import Exit, State
+from stepward.model.words import SourceKind
+from stepward.store.catalog import schema
+from stepward.store.catalog.bounds import int64
+
+_CLOCK_US = 1_000_000
+_exits = msgspec.msgpack.Decoder(list[Exit])
+Row = Mapping[str, Any]
+
+
+def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> set[str]:
+    """Set the states of the given attempts, of each run's newest attempt and of the runs; returns the runs that changed."""
+    changed = set()
+    for run, rows in _attempts(connection, runs).items():
+        newest = max(rows, key=lambda row: row["number"])
+        judged = [row for row in rows if row["key"] in runs[run] or row is newest or not State(row["state"]).terminal]
+        views = _views(connection, run, [row["key"] for row in judged])
+        standings = {row["key"]: attempt_standing(views[row["key"]], hearing, now) for row in judged}
+        for row in judged:
+            if _write_attempt(connection, row, standings[row["key"]]):
+                changed.add(run)
+        if _write_run(connection, run, rows, views[newest["key"]], standings, hearing, now):
+            changed.add(run)
+    return changed
+
+
+def live_runs(connection: sa.Connection) -> dict[str, set[str]]:
+    """The runs that silence alone can change, in the shape that ``judge`` takes."""
+    query = sa.select(schema.runs.c.id).where(schema.runs.c.live.is_(True))
+    return {row.id: set() for row in connection.execute(query)}
+
+
+def source_view(row: Row) -> SourceView:
+    """A row of ``sources`` as the rules see it, its times on the server's clock."""
+    offset = row["offset_us"] if abs(row["offset_us"]) >= _CLOCK_US else 0
+    exits = _exits.decode(row["exits"]) if row["exits"] else []
+    return SourceView(
+        writer=row["writer"],
+        kind=SourceKind(row["kind"]),
+        heard_at=row["last_seen"] if row["heard_at"] is None else row["heard_at"],
+        rank=row["rank"],
+        node=row["node"],
+        begun=row["status_at"] is not None or row["step"] is not None or bool(exits),
+        exits=[msgspec.structs.replace(exit, at=int64(exit.at + offset)) for exit in exits],
+        alive=row["alive"],
+        stopped=row["stopped"],
+        next_attempt=row["next_attempt"],
+    )
+
+
+def _attempts(connection: sa.Connection, runs: Iterable[str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    query = sa.select(schema.attempts).where(schema.attempts.c.run.in_(sorted(runs)))
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["run"], []).append(dict(row))
+    return found
+
+
+def _views(connection: sa.Connection, run: str, keys: list[str]) -> dict[str, AttemptView]:
+    table, events = schema.sources, schema.events
+    sources: dict[str, list[SourceView]] = {key: [] for key in keys}
+    query = sa.select(table).where(table.c.run == run, table.c.attempt.in_(keys))
+    for row in connection.execute(query).mappings():
+        sources[row["attempt"]].append(source_view(dict(row)))
+    open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None))
+    query = sa.select(events.c.attempt, events.c.title).where(events.c.run == run, open_hang)
+    hangs = {row.attempt: row.title or "a hang was reported" for row in connection.execute(query)}
+    return {key: AttemptView(key=key, sources=sources[key], hang=hangs.get(key)) for key in keys}
+
+
+def _write_attempt(connection: sa.Connection, row: Row, standing: Standing) -> bool:
+    values = {
+        "state": standing.state.value,
+        "exit_code": standing.exit_code,
+        "signal": standing.signal,
+        "reason": standing.reason,
+        "ended_at": None if standing.ended_at is None else int64(standing.ended_at),
+    }
+    if all(row[name] == value for name, value in values.items()):
+        return False
+    table = schema.attempts
+    connection.execute(sa.update(table).where(table.c.run == row["run"], table.c.key == row["key"]).values(values))
+    return True
+
+
+def _write_run(
+    connection: sa.Connection,
+    run: str,
+    attempts: list[Row],
+    newest: AttemptView,
+    standings: Mapping[str, Standing],
+    hearing: Hearing,
+    now: int,
+) -> bool:
+    standing = standings[newest.key]
+    state, reason = run_standing(newest, standing, (row["key"] for row in attempts), hearing, now)
+    live = not state.terminal or any(not judged.state.terminal for judged in standings.values())
+    values = {
+        "state": state.value,
+        "state_reason": reason,
+        "live": live,
+        "ended_at": standing.ended_at if state.terminal else None,
+    }
+    table = schema.runs
+    differs = sa.or_(*(table.c[name].is_distinct_from(value) for name, value in values.items()))
+    return connection.execute(sa.update(table).where(table.c.id == run, differs).values(values)).rowcount > 0
