@@ -20,6 +20,11 @@ PERIOD_S = 10.0
 """Seconds between two samples: fine enough for a stall of one heartbeat's length to show in its neighbours."""
 
 
+def sample_step(time_us: int) -> int:
+    """Step of the points of a sample: periods since the epoch, so that a later attempt goes on where one has ended."""
+    return int(time_us // (PERIOD_S * 1_000_000))
+
+
 class Sampler:
     """Samples a node for a run.
 

@@ -1,0 +1,151 @@
+"""What is to be launched, under which identity: decided once, before anything starts.
+
+Pure but for the settings file: options, environment and process facts go in. Settings that cannot be read are said and
+replaced by defaults, since a command starts whatever they are.
+"""
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stepward import settings as configured
+from stepward.errors import StepwardError
+from stepward.launch.notes import say
+from stepward.model.identity import ulid
+from stepward.model.words import DEFAULT_PROJECT
+from stepward.orchestrators.identity import identify, launch_attempt
+from stepward.orchestrators.local.identity import rank as launched_rank
+from stepward.orchestrators.protocol import ProcFacts
+from stepward.settings import Settings
+from stepward.spool import roots
+
+GRACE_S = 30.0
+"""Seconds between SIGTERM and SIGKILL: as Kubernetes' terminationGracePeriodSeconds and Slurm's default KillWait."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for.
+
+    Attributes:
+        command: the command and its arguments.
+        run: run id or key.
+        ranks: number of local ranks; None runs the command once and leaves its environment's rank alone.
+        restarts: attempts after the first.
+        grace_s: seconds that ranks get between SIGTERM and SIGKILL when another rank has ended badly.
+    """
+
+    command: list[str]
+    name: str | None = None
+    project: str | None = None
+    run: str | None = None
+    ranks: int | None = None
+    restarts: int = 0
+    grace_s: float = GRACE_S
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch with its identity.
+
+    Attributes:
+        key: run key, where anything names the run.
+        attempt: attempt key without this launcher's own count.
+        rank: rank of the one process (of ``ranks`` = None); None where it may be a launcher of ranks itself.
+        world: number of ranks of the attempt, where it is known.
+    """
+
+    options: Options
+    settings: Settings
+    project: str
+    run: str
+    key: str | None
+    attempt: str
+    rank: int | None
+    world: int | None
+    node: str
+    job: dict[str, Any] | None
+    environ: dict[str, str]
+
+    @property
+    def count(self) -> int:
+        """Processes to start on this node."""
+        return self.options.ranks or 1
+
+    def rank_of(self, number: int) -> int | None:
+        """Rank of the ``number``-th process; None where it may be a launcher of ranks itself."""
+        return self.rank if self.options.ranks is None else number
+
+    def attempt_key(self, restart: int) -> str:
+        """Key of the attempt after ``restart`` restarts by this launcher."""
+        return f"{self.attempt}.{restart}"
+
+    def child_environ(self, number: int, restart: int, *, pid: int, port: int) -> dict[str, str]:
+        """Environment of the ``number``-th process.
+
+        Args:
+            pid: of the wrapper.
+            port: free port for ``MASTER_PORT``, the same for all ranks of an attempt.
+        """
+        environ = self.environ | {
+            "STEPWARD_RUN": self.run,
+            "STEPWARD_PROJECT": self.project,
+            "STEPWARD_ATTEMPT": self.attempt_key(restart),
+            "STEPWARD_WRAPPER": str(pid),
+        }
+        if self.options.ranks is not None:
+            count = str(self.count)
+            environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+            environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return environ
+
+
+def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) -> Plan:
+    """The plan for this process; never raises for settings, the run or its names."""
+    settings = _settings(options, environ)
+    project = options.project or settings.project
+    # An option is meant for this run; the variable may be left over from anything.
+    named = {name: value for name, value in environ.items() if not (options.run and name == "STEPWARD_RUN")}
+    identity = identify(named, facts, project=project, run=options.run)
+    return Plan(
+        options=options,
+        settings=settings,
+        project=project,
+        run=identity.run,
+        key=identity.key,
+        attempt=_attempt(environ, facts),
+        rank=launched_rank(environ),
+        world=options.ranks or identity.world,
+        node=identity.node,
+        job=identity.job,
+        environ=dict(environ),
+    )
+
+
+def _settings(options: Options, environ: Mapping[str, str]) -> Settings:
+    try:
+        return configured.load(project=options.project)
+    except StepwardError as error:
+        say(f"{error} [{error.code}]; the command starts without a server")
+        spool = environ.get("STEPWARD_DIR") or roots.default_root()
+        return Settings(project=options.project or environ.get("STEPWARD_PROJECT") or DEFAULT_PROJECT, spool=spool)
+
+
+def _attempt(environ: Mapping[str, str], facts: ProcFacts) -> str:
+    """Outer launcher's attempt, then this launch.
+
+    Wrappers that one launcher started on several nodes must agree, so their part is the same word. Below a batch script
+    there is one wrapper at a time, and each is a launch of its own.
+    """
+    outer = launch_attempt(environ, facts)
+    if outer is None:
+        return ulid()
+    in_batch_script = "SLURM_JOB_ID" in environ and "/step." not in outer and launched_rank(environ) is None
+    return f"{outer}/{ulid() if in_batch_script else 'run'}"
+
+
+def free_port() -> int:
+    """A port of the loopback interface that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,48 @@
+"""Sends what is in the run's spool folder while the wrapper lives, and says what is left when it ends.
+
+The shipper holds the folder's lock, so SDK processes below leave the sending to it. Without a server everything waits in
+the spool; the job does not notice.
+"""
+
+from typing import Any
+
+from stepward import settings as configured
+from stepward.launch.notes import guarded, say
+from stepward.settings import Settings
+
+FINISH_S = 10.0
+"""Longest wait at the end for a server that is slow or away."""
+
+
+class Shipping:
+    """The shipper of one run's folder.
+
+    Args:
+        settings: of this process; loaded where None.
+    """
+
+    def __init__(self, settings: Settings | None, root: str, run: str) -> None:
+        self._settings, self._root, self._run = settings, root, run
+        self._shipper: Any = None
+
+    def start(self) -> None:
+        """Begin to send."""
+        guarded("sending records", self._start, None)
+
+    def _start(self) -> None:
+        # Imported on use: the HTTP client, and the command starts before it.
+        from stepward.spool.shipper import Shipper
+
+        shipper = Shipper(self._settings or configured.load(), self._root, self._run)
+        shipper.start()
+        self._shipper = shipper
+
+    def finish(self) -> bool:
+        """Send the rest, for at most ``FINISH_S``; False when something stays in the spool, which is then said."""
+        shipper = self._shipper
+        sent = shipper is not None and guarded("sending records", lambda: bool(shipper.flush(FINISH_S)), False)
+        if shipper is not None:
+            guarded("ending the sending", lambda: shipper.stop(1.0), None)
+        if not sent:
+            say(f"records of {self._run} wait in {self._root}; send them with: stepward sync --run {self._run}")
+        return sent
