@@ -1,0 +1,132 @@
+/**
+ * Calls to the server's API. Everything is relative to the page's `<base href>`, so that the app works under any root
+ * path. A refusal becomes a `Problem` with the server's code and hint; no answer at all becomes `Unreachable`.
+ */
+
+import { signal } from "@preact/signals";
+import type { components } from "./api.gen";
+
+type Schemas = components["schemas"];
+export type Attempt = Schemas["Attempt"];
+export type Chart = Schemas["Chart"];
+export type Line = Schemas["Line"];
+export type LogLine = Schemas["LogLine"];
+export type LogPage = Schemas["LogPage"];
+export type LogStream = Schemas["LogStream"];
+export type LoginLink = Schemas["LoginLink"];
+export type NewToken = Schemas["NewToken"];
+export type Project = Schemas["Project"];
+export type Run = Schemas["Run"];
+export type RunChange = Schemas["RunChange"];
+export type RunConfig = Schemas["RunConfig"];
+export type RunEvent = Schemas["RunEvent"];
+export type RunPage = Schemas["RunPage"];
+export type Series = Schemas["Series"];
+export type Session = Schemas["Session"];
+export type Source = Schemas["Source"];
+export type State = Schemas["State"];
+export type Token = Schemas["Token"];
+export type Value = number | "NaN" | "Infinity" | "-Infinity";
+
+/** Whether the last call was answered at all. */
+export const reachable = signal(true);
+/** Set when the server says that it does not know us (any more). */
+export const signedOut = signal(false);
+
+/** A refusal by the server, as its problem document says it. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint: string | null = null,
+    readonly position: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+/** No answer: the server is down, or the network is. */
+export class Unreachable extends Problem {
+  constructor() {
+    super(0, "unreachable", "The server does not answer.", "Is stepward up running? What is shown was loaded earlier.");
+  }
+}
+
+type Query = Record<string, string | number | boolean | null | undefined>;
+
+interface Options {
+  query?: Query;
+  body?: unknown;
+  signal?: AbortSignal;
+}
+
+/** The address of an API resource, with the query fields that are set. */
+export function address(path: string, query: Query = {}): string {
+  const url = new URL(`api/v1/${path}`, document.baseURI);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, String(value));
+  }
+  return url.href;
+}
+
+export const get = <T>(path: string, options: Options = {}): Promise<T> => call<T>("GET", path, options);
+
+/** Call the API and read its JSON; throws `Problem`, or `DOMException` "AbortError" when `signal` aborts. */
+export async function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
+  const { query, body, signal } = options;
+  const response = await answer(address(path, query), {
+    method,
+    headers: { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    credentials: "same-origin",
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+  const content = await response.text();
+  if (!response.ok) throw refusal(response.status, content);
+  return (content ? parse(content) : undefined) as T;
+}
+
+async function answer(url: string, init: RequestInit): Promise<Response> {
+  try {
+    const response = await fetch(url, init);
+    reachable.value = true;
+    return response;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    reachable.value = false;
+    throw new Unreachable();
+  }
+}
+
+function refusal(status: number, content: string): Problem {
+  let said: Record<string, unknown> = {};
+  try {
+    said = JSON.parse(content) as Record<string, unknown>;
+  } catch {
+    // A proxy's page: the status says all there is.
+  }
+  const words = (name: string) => (typeof said[name] === "string" ? (said[name] as string) : null);
+  const code = words("code") ?? `http_${status}`;
+  if (status === 401) signedOut.value = true;
+  const position = typeof said.position === "number" ? said.position : null;
+  return new Problem(status, code, words("detail") ?? words("title") ?? `HTTP ${status}`, words("hint"), position);
+}
+
+const EXACT = new Set(["step", "first_step", "last_step"]);
+type Reviver = (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown;
+
+/** JSON in which steps beyond 2^53 stay exact: they become `bigint`, which the formatters take as well. */
+export function parse(content: string): unknown {
+  if (!/[:[,]\s*-?\d{16}/.test(content)) return JSON.parse(content);
+  const exact: Reviver = (key, value, context) =>
+    EXACT.has(key) && typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")
+      ? BigInt(context.source as string)
+      : value;
+  return JSON.parse(content, exact as (key: string, value: unknown) => unknown);
+}
+
+/** A value of the API as a JavaScript number: JSON carries those that are not finite as words. */
+export const toNumber = (value: Value): number => (typeof value === "number" ? value : Number(value));
+
+export const runPath = (run: string, rest = ""): string => `runs/${encodeURIComponent(run)}${rest}`;

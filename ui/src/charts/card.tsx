@@ -1,0 +1,188 @@
+/** One metric on a board: its chart, what is drawn where in words, and what can be done with it. */
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Chart, Series } from "../api";
+import { copy, save } from "../parts/copy";
+import { Dialog } from "../parts/dialog";
+import { Glyph } from "../parts/glyph";
+import { Menu } from "../parts/menu";
+import { ProblemNote, Skeleton } from "../parts/notice";
+import { adjust, href, place } from "../state/place";
+import { dark } from "../state/theme";
+import { type Axis, type RunPlace, type Split } from "../state/url";
+import { brief, count } from "../words";
+import { csv } from "./csv";
+import { useChart } from "./fetch";
+import { palette } from "./palette";
+import { picture } from "./picture";
+import { crosshair, Plot } from "./plot";
+import { nearest, shape, type Shape, summary } from "./shape";
+import { BucketTable } from "./table";
+import type { Range } from "./ticks";
+import "./card.css";
+
+export interface CardProps {
+  run: string;
+  series: Series;
+  axis: Axis;
+  look: Pick<RunPlace, "smooth" | "log" | "band" | "from" | "to" | "pin">;
+  by: Split;
+  width: number;
+  height: number;
+  /** Whether this is the card that fills the screen. */
+  full?: boolean;
+}
+
+const CHROME = 62;
+
+export function Card({ run, series, axis, look, by, width, height, full }: CardProps) {
+  const zoom = zoomOf(look);
+  const buckets = Math.min(2000, Math.max(200, Math.ceil(width / 100) * 100));
+  const query = { run, metric: series.metric, x: axis, by, start: zoom?.[0] ?? null, end: zoom?.[1] ?? null, buckets };
+  const { value: chart, problem, loading, reload } = useChart(query);
+  const { smooth, log, band } = look;
+  const drawn = useMemo(() => chart && shape(chart, { smooth, log, band }), [chart, smooth, log, band]);
+  const box = useRef<HTMLElement>(null);
+  const [tabled, setTabled] = useState(false);
+  return (
+    <figure ref={box} class={full ? "card full" : "card"} data-metric={series.metric} aria-busy={loading} style={{ height: `${height}px` }}>
+      <figcaption class="row">
+        <span class="card-name clip grow" title={series.metric}>
+          <bdi>{series.metric}</bdi>
+          {series.unit && <span class="faint"> {series.unit}</span>}
+        </span>
+        {chart && drawn && <Readout shape={drawn} unit={series.unit} />}
+        <Tools {...{ run, series, chart, drawn, look, full: full ?? false, box }} onTable={() => setTabled(true)} />
+      </figcaption>
+      {chart && drawn ? (
+        <Body {...{ chart, drawn, log, zoom }} height={height - CHROME} />
+      ) : problem ? (
+        <ProblemNote problem={problem} retry={reload} />
+      ) : (
+        <Skeleton lines={5} />
+      )}
+      {chart && drawn && <Foot chart={chart} shape={drawn} log={log} />}
+      {tabled && chart && (
+        <Dialog title={series.metric} wide onClose={() => setTabled(false)}>
+          <BucketTable chart={chart} />
+        </Dialog>
+      )}
+    </figure>
+  );
+}
+
+/** The zoom of a view; null is the whole range. */
+export function zoomOf({ from, to }: Pick<RunPlace, "from" | "to">): Range | null {
+  return from !== null && to !== null && from < to ? [from, to] : null;
+}
+
+interface BodyProps {
+  chart: Chart;
+  drawn: Shape;
+  log: boolean;
+  zoom: Range | null;
+  height: number;
+}
+
+function Body({ chart, drawn, log, zoom, height }: BodyProps) {
+  const onZoom = (range: Range | null) => adjust({ from: range?.[0] ?? null, to: range?.[1] ?? null });
+  if (drawn.points === 0) {
+    return (
+      <div class="card-empty" style={{ height: `${height}px` }}>
+        <p>{chart.empty_reason ?? "There are no points here."}</p>
+        {zoom && <button onClick={() => onZoom(null)}>Whole range</button>}
+      </div>
+    );
+  }
+  return <Plot {...{ chart, log, zoom, height, onZoom }} shape={drawn} summary={summary(chart, drawn, brief)} />;
+}
+
+/** The value at the shared crosshair, else the newest one. */
+function Readout({ shape, unit }: { shape: Shape; unit: string }) {
+  const stroke = shape.strokes.findLast(({ line }) => !line.abandoned);
+  if (!stroke) return null;
+  const at = crosshair.value?.x;
+  const i = at === undefined ? stroke.y.length - 1 : nearest(stroke.x, at);
+  const { mean, last, n_nan, n_posinf, n_neginf } = stroke.line;
+  const bad = n_nan[i] ? NaN : n_posinf[i] ? Infinity : n_neginf[i] ? -Infinity : null;
+  const value = (at === undefined ? last[i] : mean[i]) ?? bad;
+  return value === null || value === undefined ? null : (
+    <span class="readout number" title={unit}>
+      {brief(value)}
+    </span>
+  );
+}
+
+function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean }) {
+  const colours = palette(dark.value);
+  const shown = shape.strokes.slice(0, 6);
+  const more = chart.lines_total - chart.lines.length;
+  const bad = shape.strokes.flatMap(({ holes }) => holes);
+  const total = (pick: "nan" | "up" | "down") => bad.reduce((sum, hole) => sum + hole[pick], 0);
+  return (
+    <div class="card-foot small faint">
+      {(shape.strokes.length > 1 || shape.strokes[0]?.label !== "all ranks") &&
+        shown.map((stroke) => (
+          <span key={stroke} class="legend">
+            <i class={stroke.dashed ? "swatch dashed" : "swatch"} style={{ color: colours.hues[stroke.hue]!, opacity: stroke.line.abandoned ? 0.5 : 1 }} />
+            {stroke.label}
+          </span>
+        ))}
+      {shape.strokes.length > shown.length && <span>+{shape.strokes.length - shown.length}</span>}
+      {more > 0 && <span>{count(more, "line")} not drawn</span>}
+      {total("nan") > 0 && <span class="bad-ink">✕ {total("nan")} NaN</span>}
+      {total("up") > 0 && <span class="bad-ink">▲ {total("up")} +Inf</span>}
+      {total("down") > 0 && <span class="bad-ink">▼ {total("down")} −Inf</span>}
+      {log && shape.nonPositive > 0 && <span class="warn-ink">{count(shape.nonPositive, "bucket")} ≤ 0: not on a log scale</span>}
+    </div>
+  );
+}
+
+interface ToolsProps {
+  run: string;
+  series: Series;
+  chart: Chart | undefined;
+  drawn: Shape | undefined;
+  look: CardProps["look"];
+  full: boolean;
+  box: { current: HTMLElement | null };
+  onTable(): void;
+}
+
+function Tools({ run, series, chart, drawn, look, full, box, onTable }: ToolsProps) {
+  const { metric } = series;
+  const pinned = look.pin.includes(metric);
+  const pin = () => adjust({ pin: pinned ? look.pin.filter((name) => name !== metric) : [...look.pin, metric] });
+  const name = `${run}-${metric.replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80)}`;
+  const png = async () => {
+    const canvas = box.current?.querySelector("canvas");
+    if (canvas && drawn) save(`${name}.png`, await picture(canvas, metric, drawn, palette(dark.peek())));
+  };
+  const link = () => {
+    const here = place.peek();
+    if (here.view === "run") void copy(href({ ...here, card: metric }), "Link copied");
+  };
+  return (
+    <Menu label={`Actions for ${metric.slice(0, 80)}`} button={<Glyph name="menu" />}>
+      {(close) => {
+        const item = (glyph: Parameters<typeof Glyph>[0]["name"], label: string, work: () => unknown, off = false) => (
+          <button disabled={off} onClick={() => (close(), void work())}>
+            <Glyph name={glyph} /> {label}
+          </button>
+        );
+        return (
+          <>
+            {item("pin", pinned ? "Unpin" : "Pin to the top", pin)}
+            {item("full", full ? "Close full screen" : "Full screen", () => adjust({ card: full ? "" : metric }))}
+            {item("table", "Show as table", onTable, !chart)}
+            <hr />
+            {item("download", "Download PNG", png, !drawn?.points)}
+            {item("download", "Download CSV", () => save(`${name}.csv`, new Blob([csv(chart!)], { type: "text/csv" })), !chart)}
+            {item("link", "Copy link to this chart", link)}
+            {item("copy", "Copy the metric's name", () => copy(metric))}
+          </>
+        );
+      }}
+    </Menu>
+  );
+}

@@ -1,0 +1,161 @@
+/** Drawing of lines, bands and marks onto a canvas. Knows pixels and colours, nothing of the DOM or of fetching. */
+
+import type { Chart } from "../api";
+import type { Palette } from "./palette";
+import type { Hole, Shape, Stroke } from "./shape";
+
+/** Canvas pixels: the plot's box, and from values to them. */
+export interface Frame {
+  ctx: CanvasRenderingContext2D;
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  /** Canvas pixels for one CSS pixel. */
+  dense: number;
+  px(x: number): number;
+  py(y: number): number;
+}
+
+/** Draw everything inside the axes. `loud` is the index of a stroke to stress, -1 for none. */
+export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], palette: Palette, loud = -1): void {
+  const { ctx, left, top, width, height } = frame;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.lineJoin = "round";
+  for (const restart of restarts) if (restart.attempt > 1) paintRestart(frame, restart, palette);
+  for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
+  shape.strokes.forEach((stroke, i) => paintStroke(frame, stroke, palette, i === loud));
+  for (const stroke of shape.strokes) for (const hole of stroke.holes) paintHole(frame, hole, palette);
+  ctx.restore();
+}
+
+function paintBand(frame: Frame, { x, low, high, hue, line }: Stroke, palette: Palette): void {
+  if (!low || !high) return;
+  const { ctx, px, py } = frame;
+  ctx.fillStyle = palette.hues[hue]!;
+  ctx.globalAlpha = line.abandoned ? 0.08 : 0.2;
+  const upper = (i: number) => py(high[i]!);
+  // A bucket whose values are alike still has to be seen between two that are not.
+  const lower = (i: number) => Math.max(py(low[i]!), upper(i) + 0.5);
+  for (const [from, to] of stretches(high, low)) {
+    ctx.beginPath();
+    for (let i = from; i <= to; i++) ctx.lineTo(px(x[i]!), upper(i));
+    for (let i = to; i >= from; i--) ctx.lineTo(px(x[i]!), lower(i));
+    ctx.fill();
+    if (from === to) ctx.fillRect(px(x[from]!) - frame.dense / 2, upper(from), frame.dense, lower(from) - upper(from));
+  }
+  ctx.globalAlpha = 1;
+}
+
+/** Index pairs of unbroken stretches in which both columns have values. */
+export function stretches(a: readonly (number | null)[], b: readonly (number | null)[] = a): [number, number][] {
+  const found: [number, number][] = [];
+  a.forEach((value, i) => {
+    if (value === null || (b[i] ?? null) === null) return;
+    const last = found.at(-1);
+    if (last && last[1] === i - 1) last[1] = i;
+    else found.push([i, i]);
+  });
+  return found;
+}
+
+function paintStroke(frame: Frame, stroke: Stroke, palette: Palette, loud: boolean): void {
+  const { ctx, dense } = frame;
+  ctx.strokeStyle = ctx.fillStyle = palette.hues[stroke.hue]!;
+  ctx.setLineDash(stroke.dashed ? [4 * dense, 3 * dense] : []);
+  if (stroke.raw) {
+    ctx.globalAlpha = stroke.line.abandoned ? 0.15 : 0.3;
+    ctx.lineWidth = dense;
+    trace(frame, stroke, stroke.raw);
+  }
+  ctx.globalAlpha = stroke.line.abandoned ? 0.4 : 1;
+  ctx.lineWidth = (loud ? 2.4 : 1.4) * dense;
+  trace(frame, stroke, stroke.y);
+  ctx.globalAlpha = 1;
+  ctx.setLineDash([]);
+}
+
+function trace(frame: Frame, stroke: Stroke, ys: readonly (number | null)[]): void {
+  const { ctx, px, py, dense } = frame;
+  const { x, line } = stroke;
+  // Without a band the unsmoothed line itself runs through the lowest and highest value: no spike is ever hidden.
+  const through = stroke.low === null && ys === (stroke.raw ?? stroke.y);
+  ctx.beginPath();
+  for (const [from, to] of stretches(ys)) {
+    if (from === to) dot(ctx, px(x[from]!), py(ys[from]!), 1.6 * dense);
+    for (let i = from; i <= to; i++) {
+      const [at, low, high] = [px(x[i]!), line.min[i] ?? null, line.max[i] ?? null];
+      if (i === from) ctx.moveTo(at, py(ys[i]!));
+      if (through && low !== null && high !== null && low !== high) {
+        ctx.lineTo(at, py(low));
+        ctx.lineTo(at, py(high));
+      }
+      ctx.lineTo(at, py(ys[i]!));
+    }
+  }
+  ctx.stroke();
+}
+
+function dot(ctx: CanvasRenderingContext2D, x: number, y: number, radius: number): void {
+  const path = new Path2D();
+  path.arc(x, y, radius, 0, 7);
+  ctx.fill(path);
+}
+
+/** A cross on the ground for NaN, arrows at the edges for infinities, and a rug as long as the stretch. */
+function paintHole(frame: Frame, hole: Hole, palette: Palette): void {
+  const { ctx, top, height, dense, px } = frame;
+  const [from, to, ground] = [px(hole.from), px(hole.to), top + height];
+  ctx.fillStyle = ctx.strokeStyle = palette.bad;
+  ctx.lineWidth = 1.6 * dense;
+  if (hole.nan) {
+    ctx.globalAlpha = 0.12;
+    ctx.fillRect(from, top, Math.max(dense, to - from), height);
+    ctx.globalAlpha = 1;
+    ctx.fillRect(from, ground - 3 * dense, Math.max(2 * dense, to - from), 3 * dense);
+    cross(ctx, from, ground - 9 * dense, 3.5 * dense);
+  }
+  if (hole.up) arrow(ctx, from, top + 2 * dense, 5 * dense);
+  if (hole.down) arrow(ctx, from, ground - 2 * dense, -5 * dense);
+}
+
+function cross(ctx: CanvasRenderingContext2D, x: number, y: number, r: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x - r, y - r);
+  ctx.lineTo(x + r, y + r);
+  ctx.moveTo(x - r, y + r);
+  ctx.lineTo(x + r, y - r);
+  ctx.stroke();
+}
+
+/** A triangle whose tip is at (x, y); it points up for a positive height. */
+function arrow(ctx: CanvasRenderingContext2D, x: number, y: number, height: number): void {
+  const half = Math.abs(height) * 0.8;
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  ctx.lineTo(x - half, y + height * 1.6);
+  ctx.lineTo(x + half, y + height * 1.6);
+  ctx.fill();
+}
+
+function paintRestart(frame: Frame, restart: Chart["restarts"][number], palette: Palette): void {
+  const { ctx, top, left, width, height, dense, px } = frame;
+  const x = Math.round(px(restart.x)) + 0.5;
+  if (x < left || x > left + width) return;
+  ctx.strokeStyle = ctx.fillStyle = palette.restart;
+  ctx.lineWidth = dense;
+  ctx.setLineDash([2 * dense, 3 * dense]);
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x, top + height);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.font = `600 ${10 * dense}px system-ui, sans-serif`;
+  ctx.textBaseline = "top";
+  const beyond = x > left + width - 60 * dense;
+  ctx.textAlign = beyond ? "right" : "left";
+  ctx.fillText(`attempt ${restart.attempt}`, x + (beyond ? -4 : 4) * dense, top + 2 * dense);
+}

@@ -1,0 +1,54 @@
+/** Charts from the server: kept for a while, so that a card that scrolls back into view draws at once, and kept live. */
+
+import { useEffect, useRef } from "preact/hooks";
+import { type Chart, get, runPath } from "../api";
+import { on } from "../state/live";
+import { type Loaded, useLoad } from "../state/load";
+import { paced } from "../state/pace";
+import type { Axis, Split } from "../state/url";
+
+export interface ChartQuery {
+  run: string;
+  metric: string;
+  x: Axis;
+  by: Split;
+  start: number | null;
+  end: number | null;
+  buckets: number;
+}
+
+const KEEP = 200;
+const REFRESH_MS = 1500;
+const kept = new Map<string, Chart>();
+
+/** The newest chart for a query; while a zoomed or finer one loads, the last one on the same axis stays. */
+export function useChart(query: ChartQuery): Loaded<Chart> {
+  const key = JSON.stringify(query);
+  const loaded = useLoad(key, async (signal) => keep(key, await fetchChart(query, signal)));
+  const last = useRef<{ of: string; chart: Chart } | null>(null);
+  const of = `${query.run}\n${query.metric}\n${query.x}`;
+  const value = loaded.value ?? kept.get(key) ?? (last.current?.of === of ? last.current.chart : undefined);
+  if (value) last.current = { of, chart: value };
+  useEffect(() => {
+    const refresh = paced(() => document.hidden || loaded.reload(), REFRESH_MS);
+    const off = on("points", ({ run, metrics }) => {
+      if (run === query.run && metrics.includes(query.metric)) refresh();
+    });
+    return () => {
+      off();
+      refresh.stop();
+    };
+  }, [query.run, query.metric, loaded.reload]);
+  return { ...loaded, value };
+}
+
+function fetchChart({ run, ...query }: ChartQuery, signal: AbortSignal): Promise<Chart> {
+  return get<Chart>(runPath(run, "/points"), { query, signal });
+}
+
+function keep(key: string, chart: Chart): Chart {
+  kept.delete(key);
+  kept.set(key, chart);
+  if (kept.size > KEEP) kept.delete(kept.keys().next().value!);
+  return chart;
+}

@@ -1,0 +1,99 @@
+/** Exact values under the pointer: of every line's nearest bucket, the nearest line first among many. */
+
+import type { Chart } from "../api";
+import type { Axis } from "../state/url";
+import { brief, count, duration, exact, moment, step } from "../words";
+import type { Palette } from "./palette";
+import type { Pointer } from "./plot";
+import { nearest, type Shape, type Stroke } from "./shape";
+import { fraction } from "./ticks";
+
+const MOST = 9;
+
+interface Row {
+  stroke: Stroke;
+  i: number;
+  away: number;
+}
+
+interface Props {
+  chart: Chart;
+  shape: Shape;
+  pointer: Pointer;
+  log: boolean;
+  palette: Palette;
+  width: number;
+}
+
+export function Tooltip({ chart, shape, pointer, log, palette, width }: Props) {
+  const rows = under(shape, pointer, log);
+  if (!rows.length) return null;
+  const first = rows[0]!;
+  const x = first.stroke.line.x[first.i]!;
+  const last = first.stroke.line.x_last[first.i] ?? x;
+  const place = pointer.left > width / 2 ? { right: `${width - pointer.left + 14}px` } : { left: `${pointer.left + 14}px` };
+  return (
+    <div class="tooltip" style={place} aria-hidden="true">
+      <p class="tooltip-x">
+        {sayX(chart.x, x)}
+        {last !== x && ` – ${sayX(chart.x, last)}`}
+      </p>
+      {rows.slice(0, MOST).map((row) => (
+        <Entry key={row.stroke} row={row} unit={chart.unit} alone={rows.length === 1} palette={palette} />
+      ))}
+      {rows.length > MOST && <p class="faint">{count(rows.length - MOST, "more line")}</p>}
+      {chart.rounded && <p class="faint">Holds integers beyond 2^53, rounded to a double.</p>}
+    </div>
+  );
+}
+
+function Entry({ row: { stroke, i }, unit, alone, palette }: { row: Row; unit: string; alone: boolean; palette: Palette }) {
+  const { line, y, raw } = stroke;
+  const mean = line.mean[i] ?? null;
+  const [low, high, points] = [line.min[i] ?? null, line.max[i] ?? null, line.count[i] ?? 1];
+  const bad = [
+    [line.n_nan[i], "NaN"],
+    [line.n_posinf[i], "+Inf"],
+    [line.n_neginf[i], "−Inf"],
+  ].filter(([amount]) => amount);
+  return (
+    <div class="tooltip-entry">
+      <i class={stroke.dashed ? "swatch dashed" : "swatch"} style={{ color: palette.hues[stroke.hue]! }} />
+      <span class="tooltip-label clip">{alone && stroke.label === "all ranks" ? (points > 1 ? "mean" : "value") : stroke.label}</span>
+      <b class="number">{mean === null ? bad.map(([, word]) => word).join(" ") : `${exact(mean)}${unit && ` ${unit}`}`}</b>
+      {raw && y[i] !== null && <span class="tooltip-more">smoothed {brief(y[i] ?? NaN)}</span>}
+      {low !== null && high !== null && points > 1 && (
+        <span class="tooltip-more number">
+          {exact(low)} … {exact(high)}, {count(points, "point")}
+        </span>
+      )}
+      {bad.length > 0 && (mean !== null || points > 1) && (
+        <span class="tooltip-more bad-ink">{bad.map(([amount, word]) => `${amount} × ${word}`).join(", ")}</span>
+      )}
+    </div>
+  );
+}
+
+/** The bucket of each line at the pointer, nearest line first; lines that end elsewhere are left out. */
+function under(shape: Shape, pointer: Pointer, log: boolean): Row[] {
+  const reach = Math.abs(shape.x[1] - shape.x[0]) / 20;
+  const at = (stroke: Stroke, i: number) => {
+    const y = stroke.y[i];
+    if (y === null || y === undefined) return 1;
+    return log ? fraction(Math.log10(y), [Math.log10(shape.y[0]), Math.log10(shape.y[1])]) : fraction(y, shape.y);
+  };
+  return shape.strokes
+    .map((stroke) => ({ stroke, i: nearest(stroke.x, pointer.x) }))
+    .filter(({ stroke, i }) => i >= 0 && covers(stroke, i, pointer.x, reach))
+    .map(({ stroke, i }) => ({ stroke, i, away: Math.abs(at(stroke, i) - pointer.value) }))
+    .sort((a, b) => a.away - b.away);
+}
+
+const covers = ({ line, x }: Stroke, i: number, at: number, reach: number): boolean =>
+  Math.abs(x[i]! - at) <= Math.max(reach, (line.x_last[i] ?? 0) - line.x[i]!) || x.length === 1;
+
+/** A place on the x axis, whole. */
+export function sayX(axis: Axis, x: number): string {
+  if (axis === "step") return `step ${step(x)}`;
+  return axis === "time" ? moment(x * 1000) : `${duration(x)} in`;
+}

@@ -1,0 +1,145 @@
+/**
+ * The one codec between a place in the app and its URL. The permalink *is* the view's state: what a colleague should see
+ * after opening a link is a field here, and nothing else writes the address bar. Defaults are left out of the URL.
+ */
+
+export const TABS = ["charts", "system", "logs", "configuration", "ranks"] as const;
+export type Tab = (typeof TABS)[number];
+export const AXES = ["step", "time", "relative"] as const;
+export type Axis = (typeof AXES)[number];
+export const SPLITS = ["none", "rank", "device"] as const;
+export type Split = (typeof SPLITS)[number];
+export const TREES = ["user", "software", "system"] as const;
+export type Tree = (typeof TREES)[number];
+
+interface Field<T> {
+  fallback: T;
+  read(raw: string[]): T | undefined;
+  write(value: T): string[];
+}
+
+const text = (fallback = ""): Field<string> => ({ fallback, read: (raw) => raw[0], write: (value) => [value] });
+
+const texts = (): Field<string[]> => ({ fallback: [], read: (raw) => raw, write: (values) => values });
+
+const flag = (fallback: boolean): Field<boolean> => ({
+  fallback,
+  read: (raw) => (raw[0] === "1" ? true : raw[0] === "0" ? false : undefined),
+  write: (value) => [value ? "1" : "0"],
+});
+
+const oneOf = <T extends string>(options: readonly T[], fallback: T): Field<T> => ({
+  fallback,
+  read: (raw) => options.find((option) => option === raw[0]),
+  write: (value) => [value],
+});
+
+const numeric = <T extends number | null>(fallback: T, min = -Infinity, max = Infinity): Field<number | T> => ({
+  fallback,
+  read(raw) {
+    const value = raw[0]?.trim() ? Number(raw[0]) : NaN;
+    return Number.isFinite(value) && value >= min && value <= max ? value : undefined;
+  },
+  write: (value) => (value === null ? [] : [String(value)]),
+});
+
+const RUNS = {
+  project: text(),
+  filter: text(),
+  sort: text("-started_at"),
+  columns: texts(),
+};
+
+const RUN = {
+  x: oneOf(["auto", ...AXES], "auto"),
+  from: numeric(null),
+  to: numeric(null),
+  smooth: numeric(0, 0, 0.999),
+  log: flag(false),
+  band: flag(true),
+  by: oneOf(SPLITS, "none"),
+  match: text(),
+  pin: texts(),
+  card: text(),
+  stream: text(),
+  line: numeric(null, 0),
+  find: text(),
+  follow: flag(true),
+  clock: flag(true),
+  tree: oneOf(TREES, "user"),
+  leaf: text(),
+  past: flag(false),
+};
+
+// A table of fields of different types; `Values` gives each its own again.
+type Fields = Record<string, Field<any>>;
+type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
+
+export type RunsPlace = { view: "runs" } & Values<typeof RUNS>;
+export type RunPlace = { view: "run"; run: string; tab: Tab } & Values<typeof RUN>;
+export type Place = RunsPlace | RunPlace | { view: "settings" } | { view: "missing"; path: string };
+
+/** The place that `path` (below the base, no leading slash) and `query` name; unreadable fields take their default. */
+export function decode(path: string, query: string): Place {
+  const params = new URLSearchParams(query);
+  const parts = path.split("/").filter((part) => part !== "");
+  const [view, run, tab] = parts.map(unescaped);
+  if (view === undefined || (view === "runs" && run === undefined)) return { view: "runs", ...readAll(RUNS, params) };
+  if (view === "settings" && run === undefined) return { view: "settings" };
+  const known = TABS.find((name) => name === (tab ?? "charts"));
+  if (view !== "runs" || run === undefined || known === undefined || parts.length > 3) return { view: "missing", path };
+  return { view: "run", run, tab: known, ...readAll(RUN, params) };
+}
+
+/** The address of `place`, relative to the base. */
+export function encode(place: Place): string {
+  switch (place.view) {
+    case "runs":
+      return `runs${writeAll(RUNS, place)}`;
+    case "run": {
+      const tab = place.tab === "charts" ? "" : `/${place.tab}`;
+      return `runs/${encodeURIComponent(place.run)}${tab}${writeAll(RUN, place)}`;
+    }
+    case "settings":
+      return "settings";
+    case "missing":
+      return place.path;
+  }
+}
+
+/** The list of runs with nothing chosen, but for what `change` says. */
+export function runsPlace(change: Partial<RunsPlace> = {}): RunsPlace {
+  return { ...(decode("runs", "") as RunsPlace), ...change };
+}
+
+/** The page of a run with nothing chosen, but for what `change` says. */
+export function runPlace(run: string, change: Partial<RunPlace> = {}): RunPlace {
+  return { view: "run", run, tab: "charts", ...readAll(RUN, new URLSearchParams()), ...change };
+}
+
+function readAll<F extends Fields>(fields: F, params: URLSearchParams): Values<F> {
+  const read = ([name, field]: [string, Field<unknown>]) => {
+    const raw = params.getAll(name);
+    return [name, (raw.length ? field.read(raw) : undefined) ?? field.fallback];
+  };
+  return Object.fromEntries(Object.entries(fields).map(read)) as Values<F>;
+}
+
+function writeAll<F extends Fields>(fields: F, values: Values<F>): string {
+  const params = new URLSearchParams();
+  for (const [name, field] of Object.entries(fields) as [keyof F & string, Field<unknown>][]) {
+    const value: unknown = values[name];
+    if (value === field.fallback) continue;
+    for (const raw of field.write(value)) params.append(name, raw);
+  }
+  const query = params.toString();
+  return query && `?${query}`;
+}
+
+function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

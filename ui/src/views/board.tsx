@@ -1,0 +1,133 @@
+/** Charts of a run, user's or system's: a card a metric in groups, of which only those in view are mounted. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Run, Series } from "../api";
+import { type BoardRow, CARD_HEIGHT, columnsFor, GAP, groups, inView, layout, matcher, PINNED } from "../charts/board";
+import { Card, zoomOf } from "../charts/card";
+import { Dialog } from "../parts/dialog";
+import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { Glyph } from "../parts/glyph";
+import { useView } from "../parts/windowed";
+import type { Loaded } from "../state/load";
+import { adjust } from "../state/place";
+import { AXES, type Axis, type RunPlace } from "../state/url";
+import { count } from "../words";
+import { BoardBar } from "./board-bar";
+import "./board.css";
+
+interface Props {
+  run: Run;
+  place: RunPlace;
+  series: Loaded<Series[]>;
+  system: boolean;
+}
+
+const PREFIX = "system/";
+const MARGIN = 300;
+
+export function Board({ run, place, series, system }: Props) {
+  const all = useMemo(() => (series.value ?? []).filter((one) => one.system === system), [series.value, system]);
+  const match = useMemo(() => matcher(place.match), [place.match]);
+  const axis = axisOf(place, system);
+  if (!series.value) return series.problem ? <ProblemNote problem={series.problem} retry={series.reload} /> : <Skeleton lines={10} />;
+  if (!all.length) return system ? <NoReadings /> : <NoMetrics run={run} />;
+  const fitting = typeof match === "string" ? [] : groups(all, match, place.pin, system ? PREFIX : "");
+  const shown = fitting.reduce((sum, group) => sum + (group.name === PINNED ? 0 : group.series.length), 0);
+  const full = all.find(({ metric }) => metric === place.card);
+  return (
+    <>
+      <BoardBar place={place} axis={axis} system={system} all={all} shown={shown} wrong={typeof match === "string" ? match : null} />
+      {shown ? (
+        <Cards {...{ run, place, axis }} groups={fitting} />
+      ) : (
+        <Empty title={typeof match === "string" ? "The pattern is not complete" : "No metric matches"}>
+          <p>{typeof match === "string" ? match : `${count(all.length, "metric")} of this run do not match /${place.match}/.`}</p>
+          <button onClick={() => adjust({ match: "" })}>Show all</button>
+        </Empty>
+      )}
+      {full && <FullCard {...{ run, place, axis }} series={full} />}
+    </>
+  );
+}
+
+/** Readings are taken by the clock, so their steps only count samples: they are drawn over time. */
+export function axisOf(place: RunPlace, system: boolean): Axis {
+  if (system) return place.x === "relative" ? "relative" : "time";
+  return AXES.find((axis) => axis === place.x) ?? "step";
+}
+
+function Cards({ run, place, axis, groups }: { run: Run; place: RunPlace; axis: Axis; groups: ReturnType<typeof import("../charts/board").groups> }) {
+  const box = useRef<HTMLDivElement>(null);
+  const view = useView(box, true);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const columns = columnsFor(view.width || 1000);
+  const { rows, height } = useMemo(() => layout(groups, columns, closed), [groups, columns, closed]);
+  const toggle = (name: string) => setClosed((old) => (old.has(name) ? new Set([...old].filter((one) => one !== name)) : new Set([...old, name])));
+  const width = ((view.width || 1000) - GAP * (columns - 1)) / columns;
+  return (
+    <div ref={box} class="board" style={{ height: `${height}px` }}>
+      {inView(rows, view.top - MARGIN, view.top + view.height + MARGIN).map((row) => (
+        <div key={`${row.kind}/${keyOf(row)}`} class={`board-${row.kind}`} style={{ top: `${row.top}px`, height: `${row.height}px`, gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))` }}>
+          {row.kind === "group" ? (
+            <GroupHead row={row} toggle={toggle} />
+          ) : (
+            row.series.map((series) => (
+              <Card key={series.metric} run={run.id} series={series} axis={axis} look={place} by={place.by} width={width} height={CARD_HEIGHT} />
+            ))
+          )}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+const keyOf = (row: BoardRow): string => (row.kind === "group" ? row.group.name : `${row.group}/${row.series[0]!.metric}`);
+
+function GroupHead({ row, toggle }: { row: BoardRow & { kind: "group" }; toggle(name: string): void }) {
+  const { group, open } = row;
+  return (
+    <button class="quiet group-head" aria-expanded={open} onClick={() => toggle(group.name)}>
+      <Glyph name={open ? "down" : "right"} />
+      <span class="clip">{group.name || "Metrics"}</span>
+      <span class="faint number">{group.series.length}</span>
+    </button>
+  );
+}
+
+function FullCard({ run, place, axis, series }: { run: Run; place: RunPlace; axis: Axis; series: Series }) {
+  const [size, setSize] = useState({ width: innerWidth, height: innerHeight });
+  useEffect(() => {
+    const read = () => setSize({ width: innerWidth, height: innerHeight });
+    addEventListener("resize", read);
+    return () => removeEventListener("resize", read);
+  }, []);
+  const title = `${series.metric}${zoomOf(place) ? " (zoomed)" : ""}`;
+  return (
+    <Dialog title={title} wide onClose={() => adjust({ card: "" })}>
+      <Card full run={run.id} series={series} axis={axis} look={place} by={place.by} width={Math.min(1240, size.width - 60)} height={Math.max(240, size.height - 140)} />
+    </Dialog>
+  );
+}
+
+function NoMetrics({ run }: { run: Run }) {
+  return (
+    <Empty title="No metrics yet">
+      <p>
+        {run.pending > 0
+          ? `${count(run.pending, "point")} were logged and are on their way.`
+          : "The run has not logged any. In the training loop: "}
+        {run.pending === 0 && <code>run.log({"{"}"loss": loss{"}"}, step=i)</code>}
+      </p>
+    </Empty>
+  );
+}
+
+function NoReadings() {
+  return (
+    <Empty title="No system metrics">
+      <p>
+        Nobody has sampled this run's host and devices. <code>stepward run -- CMD</code> does, and so does the SDK after <code>sw.init()</code>.
+      </p>
+    </Empty>
+  );
+}

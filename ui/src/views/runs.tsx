@@ -1,0 +1,72 @@
+/** The list of runs: filter, sort, columns, selection, tags and notes in place, live. */
+
+import { useRef, useState } from "preact/hooks";
+import type { Run } from "../api";
+import { useKeys } from "../keys";
+import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { adjust, go } from "../state/place";
+import { type RunList, useRuns } from "../state/runs";
+import { runPlace, type RunsPlace } from "../state/url";
+import { count } from "../words";
+import { ColumnPicker } from "./column-picker";
+import { columnsOf } from "./columns";
+import { FilterBox } from "./filter";
+import { NoRuns } from "./no-runs";
+import { RunTable } from "./run-table";
+import { SelectionBar } from "./selection";
+import "./runs.css";
+
+export function RunsView({ place }: { place: RunsPlace }) {
+  const list = useRuns(place);
+  const [selected, select] = useState<ReadonlySet<string>>(new Set());
+  const [cursor, setCursor] = useState(-1);
+  const filter = useRef<HTMLInputElement>(null);
+  const columns = columnsOf(place.columns, list.items);
+  const toggle = (run: Run) => select((old) => (old.has(run.id) ? new Set([...old].filter((id) => id !== run.id)) : new Set([...old, run.id])));
+  const current = list.items[cursor];
+  const move = (by: number) => setCursor(Math.max(0, Math.min(list.items.length - 1, cursor + by)));
+  useKeys({
+    "/": () => filter.current?.focus(),
+    j: () => move(1),
+    k: () => move(cursor < 0 ? 1 : -1),
+    x: () => current && toggle(current),
+    Enter: () => current && go(runPlace(current.id)),
+    Escape: () => select(new Set()),
+  });
+  const chosen = list.items.filter((run) => selected.has(run.id));
+  return (
+    <main class="runs">
+      <div class="runs-bar">
+        <h1 class="out-of-sight">Runs</h1>
+        <FilterBox input={filter} place={place} problem={list.problem?.code === "bad_filter" ? list.problem : null} />
+        <span class="faint small number grow" role="status">
+          {list.total === null ? "" : count(list.total, "run")}
+        </span>
+        <ColumnPicker place={place} columns={columns} runs={list.items} />
+      </div>
+      {chosen.length > 0 && <SelectionBar chosen={chosen} list={list} clear={() => select(new Set())} />}
+      <Content {...{ place, list, columns, selected, toggle, cursor }} />
+    </main>
+  );
+}
+
+type ContentProps = { place: RunsPlace; list: RunList } & Omit<Parameters<typeof RunTable>[0], "list" | "place">;
+
+function Content({ place, list, ...table }: ContentProps) {
+  if (list.problem && !list.items.length) {
+    // A filter's error stands at the filter, where it can be mended.
+    if (list.problem.code === "bad_filter") return <Empty title="The filter is not understood" />;
+    return <ProblemNote problem={list.problem} retry={() => void list.head()} />;
+  }
+  if (list.total === null) return <Skeleton lines={14} />;
+  if (!list.total) return place.filter ? <NoMatch /> : <NoRuns project={place.project} />;
+  return <RunTable {...table} place={place} list={list} />;
+}
+
+function NoMatch() {
+  return (
+    <Empty title="No run matches the filter">
+      <button onClick={() => adjust({ filter: "" })}>Show all runs</button>
+    </Empty>
+  );
+}
