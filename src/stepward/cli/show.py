@@ -1,0 +1,118 @@
+"""``stepward show``: one run, with its attempts and latest values."""
+
+import time
+from typing import NamedTuple
+
+import typer
+
+from stepward.cli.connection import RunArgument, connect, find_run
+from stepward.cli.figures import ago, between, figure
+from stepward.cli.ls import COLOURS, columns
+from stepward.cli.table import Column, Format, FormatOption, terminal, write_csv, write_json, write_table
+from stepward.cli.text import safe
+from stepward.model.resources import Attempt, LatestValue, Run
+
+app = typer.Typer()
+
+
+class Latest(NamedTuple):
+    """The newest value of a metric."""
+
+    metric: str
+    point: LatestValue
+
+
+@app.command("show")
+def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
+    """Show a run: state, attempts, latest values."""
+    found = find_run(connect(), run)
+    now = time.time()
+    if output is Format.JSON:
+        write_json(found)
+    elif output is Format.CSV:
+        write_csv(columns(now, sorted(found.latest)), [found])
+    else:
+        _describe(found, now)
+        if found.attempts:
+            print()
+            write_table(attempt_columns(now), found.attempts)
+        if found.latest:
+            print()
+            write_table(LATEST, latest_rows(found))
+
+
+def latest_rows(run: Run) -> list[Latest]:
+    """Latest values by name, what the user logged before what was sampled."""
+    ordered = sorted(run.latest, key=lambda metric: (metric.startswith("system/"), metric))
+    return [Latest(metric, run.latest[metric]) for metric in ordered]
+
+
+LATEST: list[Column[Latest]] = [
+    Column("metric", lambda row: row.metric, flexible=True),
+    Column("step", lambda row: row.point.step, right=True),
+    Column("value", lambda row: row.point.value, lambda row: figure(row.point.value), right=True),
+]
+
+
+def attempt_columns(now: float) -> list[Column[Attempt]]:
+    """The columns of a list of attempts, seen at ``now`` (seconds since the epoch)."""
+    return [
+        Column("number", lambda attempt: attempt.number, title="ATTEMPT", right=True),
+        Column("state", lambda attempt: attempt.state.value, style=lambda attempt: COLOURS.get(attempt.state, "red")),
+        Column("ended_by", _ended_by, title="EXIT"),
+        Column("ranks", lambda attempt: attempt.ranks, right=True),
+        Column("nodes", lambda attempt: attempt.nodes, lambda attempt: " ".join(attempt.nodes) or "-", flexible=True),
+        Column("steps", _steps, right=True),
+        Column(
+            "started_at", lambda attempt: attempt.started_at, lambda attempt: ago(attempt.started_at, now), right=True
+        ),
+        Column("took", lambda a: between(a.started_at, a.ended_at, now), right=True),
+        Column("reason", lambda attempt: attempt.reason, flexible=True),
+    ]
+
+
+def _ended_by(attempt: Attempt) -> str:
+    return attempt.signal or ("-" if attempt.exit_code is None else f"exit {attempt.exit_code}")
+
+
+def _steps(attempt: Attempt) -> str:
+    if attempt.last_step is None:
+        return "-"
+    return f"{attempt.first_step}–{attempt.last_step}"
+
+
+def _describe(run: Run, now: float) -> None:
+    """The head of the answer: a line a fact; facts that say nothing are left out."""
+    from rich.text import Text
+
+    out = terminal()
+    out.print(
+        Text.assemble(
+            (safe(run.name), "bold"),
+            "  ",
+            (run.state.value, COLOURS.get(run.state, "red")),
+            f"  {safe(run.state_reason or '')}",
+        ),
+        soft_wrap=True,
+    )
+    for name, value in facts(run, now):
+        out.print(Text(f"  {name:<9} {safe(value)}"), soft_wrap=True)
+
+
+def facts(run: Run, now: float) -> list[tuple[str, str]]:
+    """What is known about a run, as (name, words)."""
+    lost = [f"{run.pending} pending" if run.pending else "", f"{run.dropped} dropped" if run.dropped else ""]
+    lost.append(f"{run.gaps} gaps" if run.gaps else "")
+    every = [
+        ("id", run.id),
+        ("project", run.project),
+        ("kind", run.kind.value),
+        ("tags", " ".join(run.tags)),
+        ("notes", run.notes),
+        ("step", "" if run.step is None else str(run.step)),
+        ("started", f"{ago(run.started_at, now)} ({run.started_at})" if run.started_at else ""),
+        ("took", between(run.started_at, run.ended_at, now) if run.started_at else ""),
+        ("heard", "" if run.state.terminal else ago(run.last_seen_at, now)),
+        ("points", ", ".join(part for part in lost if part)),
+    ]
+    return [(name, value) for name, value in every if value]

@@ -1,0 +1,264 @@
+"""The typed API: one method a route of ``docs/api.md``, answers as the structs of ``model.resources``.
+
+A problem document is raised as the error class that the server raised (``errors.from_problem``); an answer that is not
+what it should be as ``ParseError``. Nothing of HTTP or of msgspec leaks out. The client keeps no state but its
+connection, and tries nothing twice: who calls knows whether waiting makes sense (``Unavailable.retry_after_s``).
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from stepward.client.live import Live
+from stepward.client.problems import error_of
+from stepward.client.stream import open_lines
+from stepward.client.transport import ANSWER_S, Transport
+from stepward.errors import ParseError, UsageError
+from stepward.model.resources import (
+    Backup,
+    Chart,
+    Health,
+    LoginLink,
+    LogLine,
+    LogPage,
+    LogStream,
+    NewToken,
+    Project,
+    Run,
+    RunChange,
+    RunConfig,
+    RunEvent,
+    RunPage,
+    Series,
+    Session,
+    Source,
+    StepTable,
+    Token,
+)
+from stepward.settings import Settings
+
+Answer = TypeVar("Answer")
+Query = dict[str, Any]
+
+PAGE_RUNS, PAGE_LINES = 500, 5000
+"""Largest pages that the API gives (docs/api.md)."""
+BACKUP_S = 3600.0
+"""A backup copies all data before it answers."""
+
+
+class Client:
+    """A server, as the bearer of one token sees it.
+
+    Every method raises ``Unavailable`` where the server does not answer, ``Unauthenticated`` or ``PermissionDenied``
+    where the token will not do, and ``NotFound`` where there is no such thing. A run is named by id or unique name.
+    """
+
+    def __init__(self, server: str, token: str | None = None) -> None:
+        self.server = server
+        self._token = token
+        self._transport = Transport(server, token)
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Client":
+        """A client of the server of these settings.
+
+        Raises:
+            UsageError: ``no_server``, ``bad_server_url``.
+        """
+        if settings.server is None:
+            raise UsageError(
+                "no server is known",
+                code="no_server",
+                hint="start one with `stepward up`, or name one with `stepward login URL` or STEPWARD_SERVER",
+            )
+        try:
+            return cls(settings.server, settings.token)
+        except ValueError as error:
+            raise UsageError(f"{settings.server} is no URL: {error}", code="bad_server_url") from None
+
+    # ── server and caller ──
+
+    def health(self) -> Health:
+        """Whether the server serves; needs no token."""
+        return self._get("/healthz", {}, Health)
+
+    def session(self) -> Session:
+        """Who the token is, and what the server is."""
+        return self._get("/api/v1/session", {}, Session)
+
+    def login_link(self) -> LoginLink:
+        """A new one-time link that signs a browser in."""
+        return self._send("POST", "/api/v1/login-links", None, LoginLink)
+
+    def tokens(self) -> list[Token]:
+        """All tokens, without their secrets."""
+        return self._get("/api/v1/tokens", {}, list[Token])
+
+    def create_token(self, asked: NewToken) -> Token:
+        """A new token, with its secret."""
+        return self._send("POST", "/api/v1/tokens", asked, Token)
+
+    def revoke_token(self, token: str) -> None:
+        """End a token, by id."""
+        self._call("DELETE", f"/api/v1/tokens/{_segment(token)}")
+
+    def backup(self, path: str | None = None) -> Backup:
+        """Back the server up to ``path`` on its disk, or into its data folder; returns when it is done."""
+        asked = {} if path is None else {"path": path}
+        return self._send("POST", "/api/v1/backups", asked, Backup, timeout_s=BACKUP_S)
+
+    # ── runs ──
+
+    def projects(self) -> list[Project]:
+        """The caller's projects."""
+        return self._get("/api/v1/projects", {}, list[Project])
+
+    def runs(
+        self,
+        *,
+        filter: str | None = None,
+        sort: str | None = None,
+        project: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Run]:
+        """Runs that match, page by page; ``limit`` at most."""
+        left, cursor = limit, None
+        while left is None or left > 0:
+            query = {"filter": filter, "sort": sort, "project": project, "cursor": cursor}
+            query["limit"] = str(min(left or PAGE_RUNS, PAGE_RUNS))
+            page = self._get("/api/v1/runs", query, RunPage)
+            yield from page.items[:left]
+            left = None if left is None else left - len(page.items)
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def run(self, run: str) -> Run:
+        """A run."""
+        return self._get(_run(run), {}, Run)
+
+    def change_run(self, run: str, change: RunChange) -> Run:
+        """Change what people may change of a run."""
+        return self._send("PATCH", _run(run), change, Run)
+
+    def delete_run(self, run: str) -> None:
+        """Delete a run and all that it wrote."""
+        self._call("DELETE", _run(run))
+
+    def config(self, run: str) -> RunConfig:
+        """The three trees of a run."""
+        return self._get(f"{_run(run)}/config", {}, RunConfig)
+
+    def sources(self, run: str) -> list[Source]:
+        """Ranks, wrappers and agents of a run."""
+        return self._get(f"{_run(run)}/sources", {}, list[Source])
+
+    def series(self, run: str) -> list[Series]:
+        """The metrics that a run has."""
+        return self._get(f"{_run(run)}/series", {}, list[Series])
+
+    def points(
+        self,
+        run: str,
+        metric: str,
+        *,
+        x: str = "step",
+        start: float | None = None,
+        end: float | None = None,
+        buckets: int | None = None,
+        by: str = "none",
+        rank: int | None = None,
+        device: int | None = None,
+        attempt: int | None = None,
+    ) -> Chart:
+        """A metric as lines of at most ``buckets`` buckets; ``start`` and ``end`` are in units of ``x``."""
+        query = {"metric": metric, "x": x, "start": start, "end": end, "buckets": buckets, "by": by}
+        query |= {"rank": rank, "device": device, "attempt": attempt}
+        return self._get(f"{_run(run)}/points", query, Chart)
+
+    def steps(self, run: str, *, rank: int | None = None, last: int | None = None) -> StepTable:
+        """The newest steps, with the seconds of each phase."""
+        return self._get(f"{_run(run)}/steps", {"rank": rank, "last": last}, StepTable)
+
+    def events(self, run: str, *, type: str | None = None) -> list[RunEvent]:
+        """Events of a run."""
+        return self._get(f"{_run(run)}/events", {"type": type}, list[RunEvent])
+
+    def log_streams(self, run: str) -> list[LogStream]:
+        """The streams of output that a run has."""
+        return self._get(f"{_run(run)}/logs", {}, list[LogStream])
+
+    def log_page(
+        self,
+        run: str,
+        stream: str,
+        *,
+        from_n: int | None = None,
+        tail: int | None = None,
+        limit: int | None = None,
+        q: str | None = None,
+    ) -> LogPage:
+        """Lines of a stream: the last ``tail``, or from number ``from_n`` on, or those that ``q`` matches."""
+        query = {"from_n": from_n, "tail": tail, "limit": limit, "q": q}
+        return self._get(f"{_run(run)}/logs/{_segment(stream)}", query, LogPage)
+
+    def log_lines(self, run: str, stream: str, *, from_n: int = 0, q: str | None = None) -> Iterator[LogLine]:
+        """All lines of a stream from number ``from_n`` on (that ``q`` matches), page by page."""
+        while True:
+            page = self.log_page(run, stream, from_n=from_n, limit=PAGE_LINES, q=q)
+            yield from page.lines
+            if not page.lines:
+                return
+            last = page.lines[-1]
+            from_n = (last.n_last or last.n) + 1
+
+    def export(self, run: str) -> Iterator[bytes]:
+        """All points of a run, one JSON object a line, as they come."""
+        with open_lines(self.server, self._token, f"{_run(run)}/export") as lines:
+            yield from lines
+
+    def live(self, *, runs: bool = False, run: list[str] | None = None) -> Live:
+        """Live updates of all runs (``runs``) and of the details of some (``run``)."""
+        asked = [("runs", "1")] * runs + [("run", one) for one in run or []]
+        return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
+
+    # ── one request ──
+
+    def _get(self, path: str, query: Query, answer: type[Answer]) -> Answer:
+        asked = urlencode([(name, str(value)) for name, value in query.items() if value is not None])
+        return _decoded(self._call("GET", f"{path}?{asked}" if asked else path), answer, path)
+
+    def _send(
+        self, method: str, path: str, body: object, answer: type[Answer], *, timeout_s: float = ANSWER_S
+    ) -> Answer:
+        content = None if body is None else msgspec.json.encode(body)
+        return _decoded(self._call(method, path, content, timeout_s), answer, path)
+
+    def _call(self, method: str, path: str, body: bytes | None = None, timeout_s: float = ANSWER_S) -> bytes:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        answer = self._transport.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+        if not 200 <= answer.status < 300:
+            raise error_of(f"{self.server}{path}", answer.status, answer.headers, answer.body)
+        return answer.body
+
+
+def _decoded(data: bytes, answer: type[Answer], path: str) -> Answer:
+    try:
+        return msgspec.json.decode(data, type=answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ParseError(
+            f"the answer to {path} is not understood: {error}",
+            code="bad_answer",
+            hint="is this a stepward server, and not an older or newer one? `stepward doctor` compares",
+            sample=data[:200].decode(errors="replace"),
+        ) from None
+
+
+def _run(run: str) -> str:
+    return f"/api/v1/runs/{_segment(run)}"
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
