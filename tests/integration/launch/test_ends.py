@@ -1,0 +1,186 @@
+"""How a command ends is how the wrapper ends, and what it has written down of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from stepward.model.states import State, settle
+
+pytestmark = pytest.mark.integration
+PY = sys.executable
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "state", "signal_name"),
+    [
+        ("pass", 0, State.FINISHED, None),
+        ("raise SystemExit(3)", 3, State.FAILED, None),
+        ("raise ValueError('no such layer')", 1, State.FAILED, None),
+        ("import os; os.kill(os.getpid(), 9)", 137, State.CRASHED, "SIGKILL"),
+        ("import os; os.kill(os.getpid(), 15)", 143, State.CANCELLED, "SIGTERM"),
+        ("import ctypes; ctypes.string_at(0)", 139, State.CRASHED, "SIGSEGV"),
+        ("import os; os.abort()", 134, State.CRASHED, "SIGABRT"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 3)", 165, State.CRASHED, "SIG37"),
+    ],
+)
+def test_end_of_a_single_process(run, journals, code, expected, state, signal_name):
+    done = run("--", PY, "-c", code)
+
+    assert done.returncode == expected
+    found = journals()
+    verdict = settle(found.exits)
+    assert verdict is not None and verdict.state == state
+    end = found.end()
+    assert (end.exit_code, end.signal) == (None if signal_name else expected, signal_name)
+    assert end.final
+    assert [exit.rank for exit in found.exits] == [0, None]
+
+
+def test_last_lines_are_kept_with_the_end(run, journals):
+    run("--", PY, "-c", "for i in range(80): print(i)\nraise ValueError('no such layer')")
+    tail = journals().end().tail
+    assert len(tail) == 50
+    assert "ValueError: no such layer" in tail
+    assert "79" in tail
+
+
+@pytest.mark.parametrize(("number", "state"), [(signal.SIGINT, State.CANCELLED), (signal.SIGTERM, State.CANCELLED)])
+def test_signal_to_the_wrapper_reaches_the_command_once(start, journals, until, number, state, tmp_path):
+    count = tmp_path / "count"
+    code = (
+        "import signal, sys, time\n"
+        f"def got(n, f): open({str(count)!r}, 'a').write('x'); time.sleep(0.5); signal.signal(n, signal.SIG_DFL);"
+        " signal.raise_signal(n)\n"
+        f"signal.signal({int(number)}, got); print('ready', flush=True)\nwhile True: time.sleep(0.1)"
+    )
+    process = start("--", PY, "-c", code)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
+    assert count.read_text() == "x"
+    verdict = settle(journals().exits)
+    assert verdict is not None and (verdict.state, verdict.signal) == (state, number.name)
+    assert number.name in (journals().end().reason or "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_other_signals_are_passed_on(start, number):
+    code = (
+        "import signal, sys\n"
+        f"signal.signal({int(number)}, lambda n, f: sys.exit(7)); print('ready', flush=True)\nsignal.pause()"
+    )
+    process = start("--", PY, "-c", code)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    assert process.wait(30) == 7
+
+
+def test_signal_that_was_ignored_stays_ignored(start):
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, flush=True)"
+    process = start("--", PY, "-c", code, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert process.stdout.readline() == b"True\n"
+    assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(("exists", "expected"), [(False, 127), (True, 126)])
+def test_command_that_does_not_start(run, journals, tmp_path, exists, expected):
+    command = tmp_path / "command"
+    if exists:
+        command.write_text("not executable")
+    done = run("--", str(command))
+    assert done.returncode == expected
+    assert str(command).encode() in done.stderr
+    assert journals().end().exit_code == expected
+
+
+def test_memory_kill_in_a_cgroup(run, journals):
+    cgroup = _make_cgroup()
+    try:
+        code = (
+            f"open('{cgroup}/cgroup.procs', 'w').write('0')\nx = []\nwhile True: x.append(bytearray(b'x' * (4 << 20)))"
+        )
+        done = run("--", PY, "-c", code)
+    finally:
+        _remove_cgroup(cgroup)
+    assert done.returncode == 137
+    verdict = settle(journals().exits)
+    assert verdict is not None and verdict.state == State.OOM
+    assert any(exit.by == "kernel" and exit.oom for exit in journals().exits)
+
+
+def test_memory_kill_of_a_worker_is_told_when_the_parent_fails(run, journals):
+    cgroup = _make_cgroup()
+    try:
+        worker = (
+            f"open('{cgroup}/cgroup.procs', 'w').write('0')\nx = []\nwhile True: x.append(bytearray(b'x' * (4 << 20)))"
+        )
+        code = (
+            f"import subprocess, sys, time\np = subprocess.Popen([sys.executable, '-c', {worker!r}])\n"
+            "time.sleep(1.5); p.wait(); sys.exit(1)"
+        )
+        if not os.access("/dev/kmsg", os.R_OK):
+            pytest.skip("the kernel log cannot be read here")
+        done = run("--", PY, "-c", code)
+    finally:
+        _remove_cgroup(cgroup)
+    assert done.returncode == 1
+    verdict = settle(journals().exits)
+    assert verdict is not None and verdict.state == State.OOM
+
+
+def test_command_that_ignores_sigterm_is_killed_when_a_peer_failed(run, journals):
+    code = (
+        "import os, signal, sys, time\n"
+        "if os.environ['RANK'] == '1': time.sleep(0.7); sys.exit(5)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+    )
+    began = time.monotonic()
+    done = run("--ranks", "2", "--grace", "0.5", "--", PY, "-c", code)
+    assert done.returncode == 5
+    assert time.monotonic() - began < 25, "the grace time of the option was not used"
+    ends = {exit.rank: exit for exit in journals().exits}
+    assert (ends[1].exit_code, ends[0].signal) == (5, "SIGKILL")
+    assert "rank 1" in ends[0].reason
+    assert ends[None].exit_code == 5
+
+
+def test_left_behind_processes_do_not_hold_the_end_up(run, journals, tmp_path):
+    pid_file = tmp_path / "pid"
+    done = run("--", "sh", "-c", f"sleep 60 & echo $! > {pid_file}; echo done")
+    try:
+        assert (done.returncode, done.stdout) == (0, b"done\n")
+        os.kill(int(pid_file.read_text()), 0)
+        assert journals().end().exit_code == 0
+    finally:
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+def _make_cgroup() -> str:
+    """A memory cgroup of 64 MiB, version 1 or 2; skips with the reason where none can be made."""
+    name = f"stepward-test-{os.getpid()}-{time.monotonic_ns()}"
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        folder = f"{root}/{name}"
+        try:
+            os.mkdir(folder)
+            with open(f"{folder}/{limit}", "w") as file:
+                file.write(str(64 << 20))
+            return folder
+        except OSError as error:
+            reason = f"{folder}: {error}"
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+    pytest.skip(f"no memory cgroup can be made here: {reason}")
+
+
+def _remove_cgroup(folder: str) -> None:
+    for _ in range(100):
+        try:
+            return os.rmdir(folder)
+        except OSError:
+            time.sleep(0.05)
+    subprocess.run(["cat", f"{folder}/cgroup.procs"], check=False)
+    raise AssertionError(f"{folder} is still in use")
