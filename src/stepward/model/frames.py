@@ -228,7 +228,7 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         key: run key that the run id was derived from.
-        name, kind, tags: for people.
+        name, kind, tags, notes: for people.
         user, software, system: the three trees.
         job: the scheduler's object: {"system": "slurm", "id": "42", ...}.
         ranks: number of ranks that the launcher started or that the world has.
@@ -239,6 +239,7 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str | None = None
     kind: RunKind | None = None
     tags: list[str] | None = None
+    notes: str | None = None
     user: dict[str, Any] | None = None
     software: dict[str, Any] | None = None
     system: dict[str, Any] | None = None

@@ -1,0 +1,196 @@
+"""A run as the rest of the world sees it: who writes, that it lives, that its frames are shipped, how it ended.
+
+Three ways to know the run and rank of this process: a launcher names them (settled at once); nothing hints at other ranks
+(settled at the first step, or after three seconds, so that a group that forms right after ``init`` is still seen); or
+there are other ranks that nothing names: then frames wait in the spool until rank 0's word has come (``meeting``).
+"""
+
+import os
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from stepward.model.frames import Source, Status
+from stepward.model.states import Exit
+from stepward.model.words import HEARTBEAT_S, SourceKind
+from stepward.orchestrators import identity as identities
+from stepward.orchestrators.local import identity as launchers
+from stepward.orchestrators.protocol import Identity, ProcFacts
+from stepward.sdk.meeting import Agreement, Meeting, find_group
+from stepward.sdk.recorder import Recorder
+from stepward.settings import Settings
+from stepward.spool.roots import warn
+
+GRACE_S = 3.0
+"""How long a process that looks alone may turn out to be one of several."""
+MEETING_S = 60.0
+"""How long ranks wait for rank 0's word; then each host is a run of its own."""
+POLL_S = 0.25
+
+
+class Presence:
+    """The run's presence; fields without underscore are written by the training thread and read by the heartbeat.
+
+    Attributes:
+        step, progress_at, phase: for the heartbeat.
+        settled: run and rank are known; frames are shipped.
+        ended: how the process ends has been said, or is being said.
+    """
+
+    def __init__(
+        self, settings: Settings, me: Identity, facts: ProcFacts, recorder: Recorder, *, role: str, ordinal: int
+    ) -> None:
+        self.me, self.role = me, role
+        self.step: int | None = None
+        self.progress_at: int | None = None
+        self.phase: str | None = None
+        self.settled = self.ended = False
+        self._settings, self._facts = settings, facts
+        self._recorder, self._journal = recorder, recorder.journal
+        self._meeting = Meeting(ordinal)
+        self._since = time.monotonic()
+        self._shipper: Any = None
+        self._exit_said = False
+        self._lock = threading.RLock()
+        if not me.alone and (me.key is not None or launchers.rank(os.environ) is not None):
+            self._settle(me)
+
+    @property
+    def run(self) -> str:
+        """Id of the run; as long as ranks have not agreed, the one that this process would have alone."""
+        return self.me.run
+
+    def who(self) -> Identity | None:
+        """The identity, once settled."""
+        return self.me if self.settled else None
+
+    def look(self, *, now: bool = False) -> None:
+        """Settle where it can be; with ``now`` don't wait for a group that nothing hints at."""
+        waited = time.monotonic() - self._since
+        if not self.settled and self.me.alone:
+            if not self._agree() and waited > MEETING_S:
+                self._settle_on_host()
+        elif not self.settled and not self._agree() and (now or waited > GRACE_S):
+            self._settle(self._ranked())
+        elif self.settled:
+            if self.me.key is None:
+                self._agree()
+            if self._ranked() != self.me:
+                self._settle(self._ranked())
+
+    def beat(self) -> float:
+        """The heartbeat; seconds until the next."""
+        if self.ended:
+            return HEARTBEAT_S
+        self.look()
+        self._journal.emit("status", self._status())
+        self._ship()
+        return HEARTBEAT_S if self.settled else POLL_S
+
+    def end(self, exit: Exit, flush_s: float) -> bool:
+        """Say how it ended and flush, at most ``flush_s``; whether nothing is left in the spool.
+
+        Safe in a signal handler, also while it runs already in the main thread: then it only makes sure that the exit is
+        in the journal.
+        """
+        if self.ended:
+            self._say(exit)
+            return False
+        self.ended = True
+        until = time.monotonic() + flush_s
+        self._recorder.drain(flush_s / 2)
+        self.look(now=True)
+        if not self.settled:
+            self._settle_on_host()
+        self._journal.emit("status", self._status())
+        self._say(exit)
+        return self._flush(until)
+
+    def close(self) -> None:
+        """Write no more."""
+        self._journal.close()
+
+    def _say(self, exit: Exit) -> None:
+        if not self._exit_said:
+            self._exit_said = True
+            self._journal.emit("exit", msgspec.structs.replace(exit, rank=self.me.rank))
+
+    def _status(self) -> Status:
+        return Status(
+            at=time.time_ns() // 1000,
+            step=self.step,
+            progress_at=self.progress_at,
+            phase=self.phase,
+            pending=self._recorder.pending,
+            dropped=self._journal.dropped,
+            gaps=self._journal.gaps,
+        )
+
+    def _ranked(self) -> Identity:
+        """The identity with the rank as it is known now: the environment's, else the framework's."""
+        inner, group = launchers.rank(os.environ), None
+        if inner is None:
+            group = find_group()
+            inner = group.rank if group is not None and group.world > 1 else None
+        if inner is None or inner == self.me.rank:
+            return self.me
+        world = group.world if group is not None else self.me.world
+        return msgspec.structs.replace(self.me, rank=inner, world=world)
+
+    def _agree(self) -> bool:
+        """Take rank 0's run and attempt (an explicit run keeps its name); whether there is its word."""
+        said = self._meeting.agree(Agreement(self.me.run, self.me.attempt, self.me.key))
+        if said is None or (self.me.key is not None and not self.me.alone):
+            return False
+        me = msgspec.structs.replace(self._ranked(), attempt=said.attempt, alone=False)
+        if self.me.key is None:
+            me = msgspec.structs.replace(me, run=said.run)
+        if not self.settled or me != self.me:
+            self._settle(me)
+        return True
+
+    def _settle_on_host(self) -> None:
+        warn(
+            "the ranks could not agree on a run: each host has its own; name one with `stepward run --run` or init(run=)"
+        )
+        self._settle(identities.host_run(self._ranked(), os.environ, self._facts, project=self._settings.project))
+
+    def _settle(self, me: Identity) -> None:
+        with self._lock:
+            moved = self.settled and me.run != self.me.run
+            self.me = me
+            self._journal.assign(me.run, self._source())
+            self.settled = True
+            if moved and self._shipper is not None:
+                self._shipper.stop(0.0)
+                self._shipper = None
+
+    def _source(self) -> Source:
+        me = self.me
+        return Source(
+            kind=SourceKind.RANK, attempt=me.attempt, rank=me.rank, role=self.role, node=me.node, pid=os.getpid()
+        )
+
+    def _ship(self) -> None:
+        """Start shipping; the shipper itself waits for servers and for the folder's lock."""
+        with self._lock:
+            if self._shipper is not None or not self.settled or self._journal.root is None:
+                return
+            # Imported in the background thread: it brings http.client (rule 4 of ARCHITECTURE.md).
+            from stepward.spool.shipper import Shipper
+
+            self._shipper = Shipper(self._settings, self._journal.root, self.me.run)
+            self._shipper.start()
+
+    def _flush(self, until: float) -> bool:
+        try:
+            self._ship()
+            if self._shipper is None:
+                return False
+            done = self._settings.server is not None and self._shipper.flush(max(until - time.monotonic(), 0.0))
+            self._shipper.stop(0.5)
+        except Exception:  # a thread can't start any more: what is left is shipped by the next who comes
+            return False
+        return bool(done)

@@ -1,0 +1,344 @@
+"""The run as a training script holds it.
+
+Every method is safe to call at any time from any thread: none blocks, none raises (``UsageError`` in strict mode alone),
+what can't be kept is counted and said once. ``session`` makes runs; ``presence`` is what the world sees of one.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from operator import index
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from stepward.errors import UsageError
+from stepward.model.frames import Config, Event, Events
+from stepward.model.identity import ulid
+from stepward.model.states import Exit, Witness
+from stepward.sdk.checkpoints import Checkpoint
+from stepward.sdk.config import UserConfig, plain
+from stepward.sdk.exits import EXIT_FLUSH_S, ProcessEnd, hook_signals, signals_replaced
+from stepward.sdk.gather import Gatherer
+from stepward.sdk.notebook import watch_cells
+from stepward.sdk.output import Output
+from stepward.sdk.presence import Presence
+from stepward.sdk.probes import cuda
+from stepward.sdk.pulse import Threads
+from stepward.sdk.recorder import Recorder
+from stepward.sdk.secrets import mask_text, mask_tree
+from stepward.sdk.steps import Columns, PhaseScope, Step, Timer, Waited
+from stepward.spool.roots import warn
+
+
+class Run:
+    """One run of this process; ``stepward.init`` makes it.
+
+    Attributes:
+        project: project of the run.
+        name: display name, None where none was given.
+        config: the user's configuration; assign or ``update`` to change it later.
+    """
+
+    def __init__(
+        self,
+        presence: Presence,
+        recorder: Recorder,
+        *,
+        project: str,
+        server: str | None,
+        name: str | None,
+        strict: bool,
+        sampling: bool,
+        capture_output: bool,
+    ) -> None:
+        self.project, self.name = project, name
+        self.config = UserConfig(self._send_config)
+        self._presence, self._recorder, self._journal = presence, recorder, recorder.journal
+        self._server, self._strict = server, strict
+        self._pid = os.getpid()
+        self._finished = False
+        self._last_step = -1
+        self._stepped = False
+        self._late = 0
+        self._said: set[str] = set()
+        self._timer = Timer(self)
+        self._end: ProcessEnd | None = None
+        self._rehook = False
+        self._error_at_start = _current_error()
+        self._cells = watch_cells()
+        self._output = Output(self._journal.emit) if capture_output else None
+        self._gatherer = Gatherer(self._journal, presence.who, sampling=sampling)
+        self._threads = Threads(self._beat, self._gatherer.run)
+
+    def start(self, end: ProcessEnd) -> None:
+        """Begin to beat; ``end`` watches how this process ends."""
+        self._end = end
+        self._threads.start()
+
+    # What scripts use.
+
+    @property
+    def id(self) -> str:
+        """Run id; settles it where ranks need not agree first."""
+        self._presence.look(now=True)
+        return self._presence.run
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process, as known now."""
+        return self._presence.me.rank
+
+    @property
+    def url(self) -> str | None:
+        """Page of the run; None where no server is known."""
+        return f"{self._server}/runs/{self.id}" if self._server else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether ``finish`` was called, by whomever."""
+        return self._finished
+
+    def log(self, values: Mapping[str, object], step: int | None = None) -> None:
+        """Keep values of metrics: scalars, vectors (one series a device) and nested dicts of Python, numpy, torch, jax.
+
+        Args:
+            values: metric -> value; NaN and infinities are kept.
+            step: the open step where None; without steps, one more than the last.
+        """
+        if self._finished:
+            self._note_late("log")
+            return
+        if type(values) is not dict and not isinstance(values, Mapping):
+            self._misuse("bad_values", f"log() takes a mapping, not {type(values).__name__}")  # type: ignore[unreachable]
+            return
+        number = self._next_step() if step is None else step if type(step) is int else self._as_step(step)
+        now = time.time_ns() // 1000
+        self._recorder.log(values, number, now)
+        presence = self._presence
+        self._last_step = presence.step = number
+        presence.progress_at = now
+        if not presence.settled:
+            self._settle()
+
+    def step(self, step: int) -> Step:
+        """``with run.step(i):`` — progress, duration and phases of one step."""
+        if self._finished:
+            self._note_late("step")
+        return Step(self._timer, step if type(step) is int else self._as_step(step))
+
+    def phase(self, name: str) -> PhaseScope:
+        """``with run.phase("forward"):`` — time of a named stretch; nested ones count for themselves."""
+        return PhaseScope(self._timer, name if type(name) is str else str(name))
+
+    def data(self, loader: Iterable[Any]) -> Any:
+        """The loader (or iterator), with each wait for its next item timed as phase ``data_wait``."""
+        return Waited(self._timer, loader)
+
+    def checkpoint(self, step: int | None = None, path: object = None, *, durable: bool = True) -> Checkpoint:
+        """``with run.checkpoint(i, path):`` — the time that saving blocks.
+
+        Args:
+            step: step that the checkpoint holds; the last one where None.
+            path: where it is written.
+            durable: False for a save that goes on in the background: then call ``checkpoint_durable(i)``.
+        """
+        number = max(self._last_step, 0) if step is None else self._as_step(step)
+        return Checkpoint(self._timer, self._checkpointed, number, None if path is None else str(path), durable)
+
+    def checkpoint_durable(self, step: int) -> None:
+        """The checkpoint of ``step`` is complete and would survive this host."""
+        now = time.time_ns() // 1000
+        if self._end is not None:
+            self._end.note_checkpoint()
+        self._mark("checkpoint_durable", now, now, step=self._as_step(step))
+
+    def event(self, type: str, title: str = "", **data: Any) -> None:
+        """Mark that something happened now: shown on the run's charts."""
+        now = time.time_ns() // 1000
+        step = self._last_step if self._last_step >= 0 else None
+        tree = mask_tree(plain(data))
+        self._mark(str(type), now, now, step=step, title=mask_text(str(title)), data=tree)
+
+    def finish(self, exit_code: int | None = None) -> None:
+        """End the run and flush, at most 10 s; a second call does nothing.
+
+        Args:
+            exit_code: 0 = finished, else failed. None: failed with the exception that is being handled (as in a
+                ``finally``), else 0.
+        """
+        if self._finished or os.getpid() != self._pid:
+            self._finish_child()
+            return
+        error = _current_error()
+        if exit_code is None and error is not None and error is not self._error_at_start:
+            self._finish(self._by_error(error), EXIT_FLUSH_S)
+        elif exit_code is None and self._cells is not None and self._cells.error is not None:
+            self._finish(self._by_error(self._cells.error), EXIT_FLUSH_S)
+        else:
+            code = int(exit_code or 0)
+            self._finish(Exit(at=time.time_ns() // 1000, by=Witness.SDK, exit_code=code & 255), EXIT_FLUSH_S)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        elif not self._finished and os.getpid() == self._pid:
+            self._finish(self._by_error(error), EXIT_FLUSH_S)
+
+    def __repr__(self) -> str:
+        label = f"{self.name} " if self.name else ""
+        return f"<stepward run {label}{self._presence.run} rank {self.rank}{' finished' if self._finished else ''}>"
+
+    def _repr_html_(self) -> str:
+        # Imported on use: notebooks alone ask.
+        from html import escape
+
+        label, url = escape(self.name or self._presence.run), self.url
+        link = f'<a href="{escape(url)}" target="_blank">{label}</a>' if url else f"<code>{label}</code>"
+        return f"stepward run {link}{' (finished)' if self._finished else ''}"
+
+    # The sink of the timer.
+
+    def step_begins(self, number: int) -> None:
+        """Progress."""
+        presence = self._presence
+        self._stepped = True
+        self._last_step = presence.step = number
+        presence.progress_at = time.time_ns() // 1000
+        if not presence.settled:
+            self._settle()
+        if self._rehook:
+            self._rehook = False
+            hook_signals()
+
+    def step_row(self, number: int, start_us: int, duration_s: float, columns: Columns, seconds: list[float]) -> None:
+        """A step is complete."""
+        if not self._finished:
+            self._journal.step_row(number, start_us, duration_s, columns, seconds)
+
+    def phase_is(self, name: str | None) -> None:
+        """The innermost phase."""
+        self._presence.phase = name
+
+    def phase_event(self, name: str, start_us: int, end_us: int) -> None:
+        """A phase outside of any step."""
+        self._mark("phase", start_us, end_us, title=name, data={"name": name, "clock": "host"})
+
+    # Inner parts.
+
+    def ends_with_process(self, exit: Exit, flush_s: float) -> None:
+        """The process ends, and with it the run."""
+        if self._cells is not None and self._cells.error is not None and exit.exit_code == 0:
+            exit = self._by_error(self._cells.error)
+        self._finish(exit, flush_s)
+
+    def thread_failed(self, last_line: str, trace: str) -> None:
+        """A thread of the script ended by an exception; the process goes on."""
+        now = time.time_ns() // 1000
+        self._mark("thread_exception", now, now, title=last_line, data={"traceback": trace})
+
+    def _finish(self, exit: Exit, flush_s: float) -> None:
+        if self._finished:
+            self._presence.end(exit, flush_s)
+            return
+        self._finished = True
+        self._threads.stop()
+        if self._output is not None:
+            self._output.restore()
+            exit = _with_tail(exit, self._output.tail())
+        if isinstance(self._timer.device, cuda.CudaClock):
+            self._timer.device.settle(last=True)
+        if self._presence.me.rank == 0:
+            self._gatherer.frameworks()
+        self._presence.end(exit, flush_s)
+        self._presence.close()
+        if self._cells is not None:
+            self._cells.close()
+
+    def _finish_child(self) -> None:
+        """In a forked child the run goes on; what the child wrote is handed to who ships."""
+        if not self._finished and os.getpid() != self._pid:
+            self._finished = True
+            self._recorder.drain(1.0)
+            self._presence.close()
+
+    def _by_error(self, error: BaseException) -> Exit:
+        return (self._end or ProcessEnd()).by_error(error)
+
+    def _beat(self) -> float:
+        if self._output is not None:
+            self._output.flush()
+        if self._timer.device is None:
+            self._timer.device = cuda.find()
+        elif isinstance(self._timer.device, cuda.CudaClock):
+            self._timer.device.settle()
+        self._rehook = self._rehook or signals_replaced()
+        return self._presence.beat()
+
+    def _settle(self) -> None:
+        """Off the hot path: the first step or points of a run that looks alone settle who writes."""
+        try:
+            self._presence.look(now=True)
+        except Exception:
+            return
+
+    def _send_config(self, tree: dict[str, Any]) -> None:
+        if self._finished:
+            self._note_late("config")
+        else:
+            self._journal.emit("config", Config(user=tree))
+
+    def _checkpointed(self, step: int, path: str | None, start_us: int, end_us: int, durable: bool) -> None:
+        data = {"path": path, "blocking_s": (end_us - start_us) / 1e6}
+        self._mark("checkpoint", start_us, end_us, step=step, data=data)
+        if durable:
+            self.checkpoint_durable(step)
+
+    def _mark(self, type: str, start_us: int, end_us: int, **more: Any) -> None:
+        if self._finished:
+            self._note_late("event")
+            return
+        rank = self._presence.me.rank
+        event = Event(id=ulid(), type=type, started_at=start_us, ended_at=end_us, rank=rank, **more)
+        self._journal.emit("events", Events([event]))
+
+    def _next_step(self) -> int:
+        step = self._timer.open.step
+        if step is not None:
+            return step.number
+        return self._last_step if self._stepped else self._last_step + 1
+
+    def _as_step(self, step: Any) -> int:
+        try:
+            return index(step)
+        except TypeError:
+            if isinstance(step, float) and step.is_integer():
+                return int(step)
+        self._misuse("bad_step", f"a step is an integer, not {step!r:.80}")
+        return max(self._last_step, 0)
+
+    def _note_late(self, what: str) -> None:
+        self._late += 1
+        self._misuse("run_finished", f"{what}() after finish() is not recorded")
+
+    def _misuse(self, code: str, message: str) -> None:
+        if self._strict:
+            raise UsageError(message, code=code, hint="strict=True makes this an error")
+        if code not in self._said:
+            self._said.add(code)
+            warn(f"{message} (said once)")
+
+
+def _current_error() -> BaseException | None:
+    return sys.exc_info()[1]
+
+
+def _with_tail(exit: Exit, tail: list[str]) -> Exit:
+    return msgspec.structs.replace(exit, tail=[mask_text(line[:2000]) for line in tail])
