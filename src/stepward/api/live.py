@@ -1,0 +1,174 @@
+"""Live updates: one stream of server-sent events a browser tab, told what it watches and may see.
+
+What was committed is merged for ``FLUSH_S`` and read once, and only where somebody watches, so that a thousand heartbeats
+cost one query. Queues are bounded: a client that does not keep up loses its queue and gets a ``resync`` event instead,
+upon which it reads everything again. Nothing is replayed; a client that connects reads first what it shows.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import msgspec
+
+from stepward.errors import StepwardError
+from stepward.model.resources import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, Run, RunRemoved, RunUpdate
+from stepward.store.catalog import Change, Principal
+
+FLUSH_S = 0.3
+KEEP_ALIVE_S = 15.0
+QUEUED = 256
+_log = logging.getLogger("stepward.api")
+_HELLO = b"retry: 2000\n: live\n\n"
+_ALIVE = b": alive\n\n"
+_RESYNC = b"event: resync\ndata: {}\n\n"
+
+
+class LiveClient:
+    """One stream: what it watches, and what waits to be sent.
+
+    Args:
+        all_runs: tell of every run in the principal's projects.
+        runs: runs whose points, output and events are told, too.
+    """
+
+    def __init__(self, principal: Principal, *, all_runs: bool, runs: frozenset[str]) -> None:
+        self.principal = principal
+        self.all_runs = all_runs
+        self.runs = runs
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
+
+    def watches(self, change: Change) -> bool:
+        """Whether this client is told of the run at all."""
+        return (self.all_runs or change.run in self.runs) and self.principal.sees(change.project)
+
+    def put(self, message: bytes | None) -> None:
+        """Queue a message; where the queue is full, everything in it is replaced by ``resync``."""
+        if self.queue.full():
+            while not self.queue.empty():
+                self.queue.get_nowait()
+            self.queue.put_nowait(_RESYNC)
+        self.queue.put_nowait(message)
+
+
+class LiveHub:
+    """Hands changes from the committer threads to the clients of the event loop.
+
+    Args:
+        runs: reads runs by id.
+        line_counts: (project, run) -> lines of each stream.
+    """
+
+    def __init__(
+        self,
+        runs: Callable[[Sequence[str]], list[Run]],
+        line_counts: Callable[[str, str], Mapping[str, int]],
+    ) -> None:
+        self._runs = runs
+        self._line_counts = line_counts
+        self._clients: set[LiveClient] = set()
+        self._pending: dict[str, Change] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def start(self) -> None:
+        """Begin to tell; called once on the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._flushing = asyncio.create_task(self._flush_forever())
+
+    async def stop(self) -> None:
+        """End all streams."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        for client in list(self._clients):
+            client.put(None)
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Take what a commit changed; any thread may call, and it never blocks."""
+        if self._loop is None or not self._clients or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._take, changes)
+
+    async def stream(self, client: LiveClient, allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """The bytes of a client's stream, until it goes, the hub stops, or ``allowed`` says no (looked at now and then)."""
+        self._clients.add(client)
+        try:
+            yield _HELLO
+            while True:
+                try:
+                    message = await asyncio.wait_for(client.queue.get(), KEEP_ALIVE_S)
+                except TimeoutError:
+                    message = _ALIVE
+                if message is None or (message is _ALIVE and not allowed()):
+                    return
+                yield message
+        finally:
+            self._clients.discard(client)
+
+    def _take(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            known = self._pending.get(change.run)
+            self._pending[change.run] = change if known is None or change.removed else _merged(known, change)
+        self._changed.set()
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(FLUSH_S)
+            self._changed.clear()
+            pending, self._pending = self._pending, {}
+            watched = [change for change in pending.values() if any(c.watches(change) for c in self._clients)]
+            try:
+                await self._flush(watched)
+            except StepwardError as error:
+                # The clients learn of it by the next change; what they can read now is no better.
+                _log.warning("live updates were lost: %s", error)
+
+    async def _flush(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        found = await asyncio.to_thread(self._runs, [change.run for change in changes if not change.removed])
+        runs = {run.id: run for run in found}
+        for change in changes:
+            head = [_message(RunRemoved(change.run))] if change.removed else []
+            head += [_message(RunUpdate(runs[change.run]))] if change.run in runs else []
+            details = await self._details(change)
+            for client in list(self._clients):
+                if client.watches(change):
+                    for message in head + (details if change.run in client.runs else []):
+                        client.put(message)
+
+    async def _details(self, change: Change) -> list[bytes]:
+        if not any(change.run in client.runs for client in self._clients):
+            return []
+        updates: list[LiveUpdate] = []
+        if change.metrics or change.step is not None:
+            updates.append(PointsUpdate(run=change.run, metrics=sorted(change.metrics), step=change.step))
+        if change.events:
+            updates.append(EventsUpdate(change.run, change.events))
+        if change.logs:
+            counts = await asyncio.to_thread(self._line_counts, change.project, change.run)
+            updates.append(LogsUpdate(change.run, dict(counts)))
+        return [_message(update) for update in updates]
+
+
+def _merged(one: Change, other: Change) -> Change:
+    steps = [step for step in (one.step, other.step) if step is not None]
+    events = {event.id: event for event in [*one.events, *other.events]}
+    return Change(
+        project=other.project,
+        run=other.run,
+        metrics=one.metrics | other.metrics,
+        step=max(steps, default=None),
+        events=list(events.values()),
+        logs=one.logs or other.logs,
+    )
+
+
+def _message(update: LiveUpdate) -> bytes:
+    tag = str(type(update).__struct_config__.tag)
+    return b"event: " + tag.encode() + b"\ndata: " + msgspec.json.encode(update) + b"\n\n"

@@ -1,0 +1,87 @@
+"""Points of a run: which series there are, charts, the table of steps, everything as NDJSON."""
+
+from typing import Annotated
+
+from litestar import Response, get
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from stepward.api.answer import AnyRequest, answer
+from stepward.api.parts import Parts
+from stepward.model.resources import Chart, Series, StepTable
+from stepward.store.catalog import Principal, RunHead
+from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery
+
+
+@get("/api/v1/runs/{run:str}/series", operation_id="list_series", sync_to_thread=True)
+def list_series(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[list[Series]]:
+    """The metrics of a run, by name."""
+    head = parts.runs.head(who.projects, run)
+    return answer(request, parts.points.series(head.project, head.id))
+
+
+@get("/api/v1/runs/{run:str}/points", operation_id="get_chart", sync_to_thread=True)
+def get_chart(
+    *,
+    request: AnyRequest,
+    parts: Parts,
+    who: Principal,
+    run: str,
+    metric: str,
+    x: Axis = "step",
+    start: float | None = None,
+    end: float | None = None,
+    buckets: Annotated[int, Parameter(ge=1, le=MAX_BUCKETS)] = 1000,
+    by: By = "none",
+    rank: int | None = None,
+    device: int | None = None,
+    attempt: int | None = None,
+) -> Response[Chart]:
+    """The lines of one metric: min, max, mean, first and last of each bucket, so that no spike is hidden."""
+    head = parts.runs.head(who.projects, run)
+    query = ChartQuery(
+        run=head.id,
+        metric=metric,
+        x=x,
+        start=start,
+        end=end,
+        buckets=buckets,
+        by=by,
+        rank=rank,
+        device=device,
+        attempt=attempt,
+        history=_history(head),
+        run_started_us=head.started_at,
+    )
+    return answer(request, parts.points.chart(head.project, query))
+
+
+@get("/api/v1/runs/{run:str}/steps", operation_id="list_steps", sync_to_thread=True)
+def list_steps(
+    *,
+    request: AnyRequest,
+    parts: Parts,
+    who: Principal,
+    run: str,
+    rank: int | None = None,
+    last: Annotated[int, Parameter(ge=1, le=5000)] = 500,
+) -> Response[StepTable]:
+    """The newest steps with the seconds of their phases, oldest first."""
+    head = parts.runs.head(who.projects, run)
+    return answer(request, parts.points.steps(head.project, head.id, attempts=head.numbers, rank=rank, last=last))
+
+
+@get("/api/v1/runs/{run:str}/export", operation_id="export_run", sync_to_thread=True)
+def export_run(parts: Parts, who: Principal, run: str) -> Stream:
+    """All points, one JSON object a line."""
+    head = parts.runs.head(who.projects, run)
+    lines = parts.points.export(head.project, head.id, attempts=head.numbers)
+    name = f'attachment; filename="{head.id}.ndjson"'
+    return Stream(lines, media_type="application/x-ndjson", headers={"Content-Disposition": name})
+
+
+def _history(head: RunHead) -> list[AttemptSpan]:
+    return [AttemptSpan(row["key"], row["number"], row["first_step"], row["started_at"]) for row in head.attempts]
+
+
+ROUTES = [list_series, get_chart, list_steps, export_run]

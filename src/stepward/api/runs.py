@@ -1,0 +1,73 @@
+"""Runs: pages, one run, its configuration, sources and events; what people may change; deleting."""
+
+from litestar import Response, delete, get, patch
+
+from stepward.api.answer import AnyRequest, answer
+from stepward.api.auth import EDITOR, visible_project
+from stepward.api.parts import Parts
+from stepward.model.resources import Run, RunChange, RunConfig, RunEvent, RunPage, Source
+from stepward.store.catalog import Principal
+
+
+@get("/api/v1/runs", operation_id="list_runs", sync_to_thread=True)
+def list_runs(
+    *,
+    request: AnyRequest,
+    parts: Parts,
+    who: Principal,
+    filter: str = "",
+    sort: str | None = None,
+    project: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Response[RunPage]:
+    """Runs that match a filter, newest first unless ``sort`` says otherwise."""
+    if project is not None:
+        visible_project(who, project)
+    page = parts.runs.page(who.projects, filter=filter, sort=sort, project=project, limit=limit, cursor=cursor)
+    return answer(request, page)
+
+
+@get("/api/v1/runs/{run:str}", operation_id="get_run", sync_to_thread=True)
+def get_run(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[Run]:
+    """One run with its attempts and latest values."""
+    return answer(request, parts.runs.get(who.projects, run))
+
+
+@patch("/api/v1/runs/{run:str}", operation_id="change_run", opt=EDITOR, sync_to_thread=True)
+def change_run(request: AnyRequest, parts: Parts, who: Principal, run: str, data: RunChange) -> Response[Run]:
+    """Change name, tags or notes; what is absent stays."""
+    return answer(request, parts.runs.change(who.projects, run, data))
+
+
+@delete("/api/v1/runs/{run:str}", operation_id="delete_run", opt=EDITOR, sync_to_thread=True)
+def delete_run(parts: Parts, who: Principal, run: str) -> None:
+    """Delete a run with everything of it. What its processes still send is refused."""
+    head = parts.runs.head(who.projects, run)
+    # The catalog first: from then on frames of its writers are refused, so nothing grows behind the deletion.
+    parts.runs.delete(head)
+    parts.points.delete_run(head.project, head.id)
+    parts.logs.delete_run(head.project, head.id)
+
+
+@get("/api/v1/runs/{run:str}/config", operation_id="get_run_config", sync_to_thread=True)
+def get_run_config(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[RunConfig]:
+    """The three trees: what the user set, software, system."""
+    return answer(request, parts.runs.config(who.projects, run))
+
+
+@get("/api/v1/runs/{run:str}/sources", operation_id="list_sources", sync_to_thread=True)
+def list_sources(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[list[Source]]:
+    """Who writes: ranks, wrappers, agents; when they were last heard, and their last words."""
+    return answer(request, parts.runs.sources(who.projects, run))
+
+
+@get("/api/v1/runs/{run:str}/events", operation_id="list_events", sync_to_thread=True)
+def list_events(
+    request: AnyRequest, parts: Parts, who: Principal, run: str, type: str | None = None
+) -> Response[list[RunEvent]]:
+    """The newest 5,000 events, oldest first; of one ``type``, or all."""
+    return answer(request, parts.runs.events(who.projects, run, type))
+
+
+ROUTES = [list_runs, get_run, change_run, delete_run, get_run_config, list_sources, list_events]

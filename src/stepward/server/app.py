@@ -1,0 +1,298 @@
+"""The server: the only place where its parts are wired. ``create_app`` puts them together, ``serve`` runs them.
+
+A server owns its data folder, listens on loopback unless told otherwise, and ends within 10 s of SIGTERM.
+"""
+
+import asyncio
+import getpass
+import logging
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+import msgspec
+import uvicorn
+from litestar import Litestar
+
+import stepward
+from stepward.api.door import LOOPBACK, ASGIApp, Door
+from stepward.api.live import LiveHub
+from stepward.api.parts import Parts, Waiting
+from stepward.api.routes import application
+from stepward.api.session import login_url
+from stepward.errors import StepwardError, UsageError
+from stepward.ingest.hearing import Hearing
+from stepward.ingest.ingestor import Ingestor
+from stepward.ingest.protocols import Applier
+from stepward.model.resources import Backup
+from stepward.server.backup import backup
+from stepward.server.folder import DataFolder
+from stepward.server.interface import interface
+from stepward.server.worker import tick_forever
+from stepward.settings import ServerFile, server_files
+from stepward.store.catalog import Access, CatalogApplier, Change, Runs, open_database
+from stepward.store.logs import LogStore
+from stepward.store.points.duckdb import DuckDBPoints
+
+DEFAULT_PORT = 7070
+FIRST_LINK_S = 86_400.0
+"""The link that ``up`` prints works once, within a day."""
+GRACEFUL_S = 4
+"""Seconds that open requests have at the end; with the rest of the shutdown it stays below 10 s."""
+LOW_DISK_BYTES = 256 << 20
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How to serve.
+
+    Attributes:
+        data: the data folder.
+        host, port: where to listen; port 0 picks a free one.
+        root_path: path below which a proxy serves this server, such as ``/stepward``.
+        allowed_hosts: further names by which it may be asked for, as behind a proxy.
+        force: accept a data folder on a network file system.
+    """
+
+    data: str = ""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    root_path: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    force: bool = False
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host.lower() in LOOPBACK
+
+
+def default_data() -> str:
+    """The data folder of a user who names none."""
+    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return f"{home}/stepward"
+
+
+def now_us() -> int:
+    """The server's clock, µs since the epoch."""
+    return time.time_ns() // 1000
+
+
+class Server:
+    """A wired server on an open data folder.
+
+    Raises:
+        StepwardError: what ``DataFolder`` and the stores raise; the folder is let go again.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.folder = DataFolder(settings.data or default_data(), force=settings.force)
+        try:
+            self.parts = self._wire()
+        except BaseException:
+            self.folder.close()
+            raise
+
+    def _wire(self) -> Parts:
+        data, started_at = self.folder.path, now_us()
+        self.catalog = open_database(f"{data}/catalog.db")
+        points, logs = DuckDBPoints(data), LogStore(data)
+
+        def listener(changes: Sequence[Change]) -> None:
+            live.publish(changes)
+
+        hearing = Hearing(started_at)
+        runs = Runs(self.catalog, hearing, now_us, listener)
+        heard_until = runs.heard_until()
+        if heard_until is not None:
+            hearing.outage(heard_until, started_at)
+        live = LiveHub(runs.many, logs.line_counts)
+        access = Access(self.catalog, now_us)
+        self.local = access.set_local(self.folder.token(), getpass.getuser())
+        # The catalog comes last: who is told of new output by it finds it in the log store.
+        appliers: list[Applier] = [logs, CatalogApplier(self.catalog, hearing, listener)]
+        return Parts(
+            clock=now_us,
+            version=stepward.__version__,
+            started_at=started_at,
+            url=self.url,
+            cookie=f"stepward_{self.settings.port}",
+            cookie_path=self.root_path or "/",
+            origins=frozenset(self.settings.allowed_hosts),
+            runs=runs,
+            access=access,
+            points=points,
+            logs=logs,
+            ingestor=Ingestor(points, appliers, now_us),
+            hearing=hearing,
+            waiting=Waiting(now_us),
+            live=live,
+            problems=self._problems,
+            backup=self._backup,
+        )
+
+    @property
+    def root_path(self) -> str:
+        """The root path with a leading and without a trailing slash, or nothing."""
+        path = self.settings.root_path.strip("/")
+        return f"/{path}" if path else ""
+
+    @property
+    def url(self) -> str:
+        """Where people of this machine reach the server."""
+        host = self.settings.host
+        shown = "127.0.0.1" if host == "0.0.0.0" else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{self.settings.port}{self.root_path}"
+
+    def app(self) -> Litestar:
+        """The application; its life is the server's."""
+        return application(
+            self.parts,
+            more=interface(self.root_path),
+            on_startup=[self._start],
+            on_shutdown=[self._stop],
+        )
+
+    def door(self) -> Door:
+        """The application behind its door."""
+        hosts = {*self.settings.allowed_hosts, self.settings.host}
+        if not self.settings.loopback:
+            hosts |= {socket.gethostname(), socket.getfqdn()}
+        return Door(
+            cast(ASGIApp, self.app()), root_path=self.root_path, hosts=hosts, addresses=not self.settings.loopback
+        )
+
+    def login_link(self) -> str:
+        """A one-time link for the user who started the server."""
+        secret, _ = self.parts.access.new_link(self.local, FIRST_LINK_S)
+        return login_url(self.url, secret)
+
+    async def _start(self) -> None:
+        await self.parts.live.start()
+        await self.parts.ingestor.start()
+        self._ticking = asyncio.create_task(tick_forever(self.parts))
+
+    async def _stop(self) -> None:
+        self._ticking.cancel()
+        await self.parts.live.stop()
+        await self.parts.ingestor.stop()
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Close the stores and let go of the data folder."""
+        with suppress(StepwardError):
+            self.parts.access.remember_use()
+        self.parts.points.close()
+        self.parts.logs.close()
+        self.catalog.close()
+        self.folder.close()
+
+    def _problems(self) -> list[str]:
+        free = shutil.disk_usage(self.folder.path).free
+        return [f"{free >> 20} MiB are free on the data folder's disk"] if free < LOW_DISK_BYTES else []
+
+    def _backup(self, path: str | None) -> Backup:
+        return backup(
+            self.folder.path, path, catalog=self.catalog, points=self.parts.points, logs=self.parts.logs, now=now_us
+        )
+
+
+def create_app(settings: ServerSettings) -> Litestar:
+    """The application of a server with these settings, without the door that ``serve`` puts before it."""
+    return Server(settings).app()
+
+
+def serve(settings: ServerSettings) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UsageError: ``port_taken``, ``bad_host``, and what the data folder raises.
+    """
+    listening = _listen(settings)
+    settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
+    try:
+        server = Server(settings)
+    except BaseException:
+        listening.close()
+        raise
+    state = _write_state(settings, server)
+    try:
+        _announce(settings, server)
+        _Uvicorn(server).run(sockets=[listening])
+    finally:
+        with suppress(OSError):
+            os.unlink(state)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Ends the streams of live updates before it waits for open requests, which they would hold up."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(
+            uvicorn.Config(
+                server.door(),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+                timeout_graceful_shutdown=GRACEFUL_S,
+                timeout_keep_alive=30,
+                ws="none",
+            )
+        )
+        self._live = server.parts.live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._live.stop()
+        await super().shutdown(sockets)
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        if getattr(error, "errno", None) == 98:
+            raise UsageError(
+                f"port {settings.port} of {settings.host} is taken",
+                code="port_taken",
+                hint="another server may run there; name another port by --port",
+            ) from error
+        raise UsageError(
+            f"cannot listen on {settings.host}:{settings.port}: {error}", code="bad_host", hint="--host, --port"
+        ) from error
+    listening.listen(512)
+    return listening
+
+
+def _write_state(settings: ServerSettings, server: Server) -> str:
+    folder = server_files()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = f"{folder}/{settings.port}.json"
+    content = msgspec.json.encode(ServerFile(url=server.url, data=server.folder.path, pid=os.getpid()))
+    descriptor = os.open(f"{path}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(f"{path}.partial", path)
+    return path
+
+
+def _announce(settings: ServerSettings, server: Server) -> None:
+    print(f"stepward {stepward.__version__} serves {server.url} (data: {server.folder.path})")
+    print(f"Sign in: {server.login_link()}", flush=True)
+    if not settings.loopback and not settings.allowed_hosts:
+        print(
+            f"Warning: {settings.host} is reachable from other machines and traffic is not encrypted; "
+            "put a proxy with TLS before it and name its host by --allowed-host.",
+            file=sys.stderr,
+            flush=True,
+        )
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

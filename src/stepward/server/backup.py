@@ -1,0 +1,84 @@
+"""Backups: a folder with the catalog, the points and the output of one moment, taken while serving; and putting one back.
+
+The catalog is copied first: at start the server applies to it what the points store holds beyond, so the pieces need not
+be of the same instant. Secrets are not copied; the catalog holds only hashes of tokens.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from stepward.errors import Conflict, NotFound, UsageError
+from stepward.model.resources import Backup, instant
+from stepward.server.folder import FORMAT, DataFolder
+from stepward.store.catalog import Database
+from stepward.store.logs import LogStore
+from stepward.store.points.protocol import PointsStore
+
+_PARTIAL = ".partial"
+
+
+def backup(
+    data: str, path: str | None, *, catalog: Database, points: PointsStore, logs: LogStore, now: Callable[[], int]
+) -> Backup:
+    """Write a backup into ``path``, or a new folder below ``<data>/backups``; it appears whole or not at all.
+
+    Raises:
+        Conflict: ``backup_exists``.
+        UsageError: ``bad_backup_path``.
+        StorageFull: ``disk_full``.
+    """
+    created_at = now()
+    target = path or f"{data}/backups/{datetime.fromtimestamp(created_at / 1e6, UTC):%Y%m%dT%H%M%S.%fZ}"
+    if not os.path.isabs(target):
+        raise UsageError(f"{target!r} is not an absolute path", code="bad_backup_path")
+    if os.path.exists(target):
+        raise Conflict(f"{target} exists", code="backup_exists", hint="name a new folder")
+    partial = target + _PARTIAL
+    try:
+        os.makedirs(partial, mode=0o700)
+        catalog.backup(f"{partial}/catalog.db")
+        logs.backup(partial)
+        points.backup(partial)
+        with open(f"{partial}/format", "w") as file:
+            file.write(f"{FORMAT}\n")
+        os.rename(partial, target)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(
+            f"no backup at {target}: {error.strerror}", code="bad_backup_path", hint="name a folder that can be written"
+        ) from error
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return Backup(target, _size(target), instant(created_at))
+
+
+def restore(archive: str, data: str) -> None:
+    """Put a backup back into a data folder that is new or empty; no server may run on it.
+
+    Raises:
+        NotFound: ``no_such_backup``.
+        Conflict: ``data_not_empty``, ``data_locked``.
+        IncompatibleVersion: ``newer_format``.
+    """
+    if not os.path.isfile(f"{archive}/catalog.db") or archive.rstrip("/").endswith(_PARTIAL):
+        raise NotFound(f"{archive} is no backup", code="no_such_backup", hint="a backup is a folder with a catalog.db")
+    kept = set(os.listdir(data)) - {"token", "lock", "format", "backups"} if os.path.isdir(data) else set()
+    if kept:
+        raise Conflict(
+            f"{data} holds data already: {', '.join(sorted(kept))}",
+            code="data_not_empty",
+            hint="restore into a new folder, then start the server on it",
+        )
+    folder = DataFolder(data)
+    try:
+        shutil.copytree(archive, folder.path, dirs_exist_ok=True)
+        os.chmod(folder.path, 0o700)
+    finally:
+        folder.close()
+
+
+def _size(folder: str) -> int:
+    return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
