@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -153,8 +153,3 @@ class PointsSink(Protocol):
 
     def settle(self, project: str, before: int) -> None:
         """Drop what ``unsettled`` keeps of frames received before that instant (µs); every applier has them."""
-
-
-def details(frame: CommittedFrame) -> dict[str, Any]:
-    """What an error about a frame says of it."""
-    return {"project": frame.project, "run": frame.run, "writer": frame.writer, "seq": frame.seq}

@@ -1,0 +1,37 @@
+"""Where a project's files rest in the data folder: ``<data>/projects/<project>/``.
+
+A project's name is any text; its folder's name is the name with every byte but letters, digits, ``_`` and ``-`` written as
+``%XX``, so that names map to folders one to one and none leaves the data folder.
+"""
+
+import os
+from urllib.parse import quote, unquote
+
+from stepward.errors import UsageError
+
+MAX_FOLDER_BYTES = 200
+"""File systems end at 255 bytes a name."""
+
+
+def project_folder(data: str, project: str) -> str:
+    """Folder of a project; it need not exist.
+
+    Raises:
+        UsageError: ``bad_project_name`` (empty, or too long as a folder's name).
+    """
+    name = quote(project, safe="").replace(".", "%2E").replace("~", "%7E")
+    if not 0 < len(name) <= MAX_FOLDER_BYTES:
+        raise UsageError(
+            f"{project[:80]!r} can't name a project",
+            code="bad_project_name",
+            hint=f"1 to {MAX_FOLDER_BYTES} letters, digits, _ and -; others count three a byte",
+        )
+    return f"{data}/projects/{name}"
+
+
+def project_names(data: str) -> list[str]:
+    """Projects that have a folder, sorted."""
+    try:
+        return sorted(unquote(entry.name) for entry in os.scandir(f"{data}/projects") if entry.is_dir())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,130 @@
+"""A group of frames becomes one transaction: numpy columns in, no object a point."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import msgspec
+import numpy as np
+
+from stepward.ingest.protocols import FrameRows, WriterPosition
+from stepward.ingest.records import encode_record
+from stepward.store.points.duckdb.names import Names
+
+BYTES_A_POINT = 40
+"""What a point takes in the write-ahead log, and again in the file, at most."""
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def room(frames: Sequence[FrameRows]) -> int:
+    """Bytes that a group will write, about; never 0."""
+    points = sum(len(rows.points.value) for rows in frames if rows.points is not None)
+    steps = sum(columns.seconds.size + columns.step.size for rows in frames for columns in rows.steps)
+    parts = sum(memoryview(part.payload).nbytes for rows in frames for part in rows.parts)
+    return BYTES_A_POINT * (points + steps) + 2 * parts + 4096
+
+
+def write_group(connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows]) -> None:
+    """Insert everything that a group of frames brings."""
+    sources = [names.source(connection, rows.frame) for rows in frames]
+    _write_points(connection, names, frames, sources)
+    _write_steps(connection, names, frames, sources)
+    _write_raw(connection, names, frames)
+    names.advance(connection, {rows.frame.writer: WriterPosition(rows.frame.run, rows.frame.end) for rows in frames})
+
+
+def _write_points(
+    connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows], sources: Sequence[int]
+) -> None:
+    groups = [
+        (names.series(connection, rows.frame.writer, source, rows.keys)[rows.points.series], rows.points)
+        for rows, source in zip(frames, sources, strict=True)
+        if rows.points is not None
+    ]
+    if not groups:
+        return
+    columns = {
+        "series": np.concatenate([series for series, _ in groups]),
+        "step": np.concatenate([points.step for _, points in groups]),
+        "time": np.concatenate([points.time for _, points in groups]),
+        "value": np.concatenate([points.value for _, points in groups]),
+        "rounded": np.concatenate([points.rounded for _, points in groups]),
+    }
+    with _registered(connection, columns) as table:
+        # DuckDB reads a NaN of numpy as NULL; there are no others.
+        connection.execute(
+            f"INSERT INTO points SELECT series, step, time, coalesce(value, 'NaN'::DOUBLE), rounded FROM {table}"
+        )
+
+
+def _write_steps(
+    connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows], sources: Sequence[int]
+) -> None:
+    tables = [
+        (source, columns)
+        for rows, source in zip(frames, sources, strict=True)
+        for columns in rows.steps
+        if columns.step.size
+    ]
+    if not tables:
+        return
+    steps = {
+        "source": np.repeat([source for source, _ in tables], [len(columns.step) for _, columns in tables]),
+        "step": np.concatenate([columns.step for _, columns in tables]),
+        "start": np.concatenate([columns.start for _, columns in tables]),
+        "duration": np.concatenate([columns.duration for _, columns in tables]),
+    }
+    with _registered(connection, steps) as table:
+        connection.execute(
+            f"INSERT INTO steps SELECT source, step, start, coalesce(duration, 'NaN'::DOUBLE) FROM {table}"
+        )
+    widths = [columns.seconds.size for _, columns in tables]
+    phases = {
+        "source": np.repeat([source for source, _ in tables], widths),
+        "step": np.concatenate([np.repeat(columns.step, len(columns.phases)) for _, columns in tables]),
+        "start": np.concatenate([np.repeat(columns.start, len(columns.phases)) for _, columns in tables]),
+        "phase": np.concatenate(
+            [np.tile(names.phases(connection, columns.phases), len(columns.step)) for _, columns in tables]
+        ),
+        "seconds": np.concatenate([columns.seconds.ravel() for _, columns in tables]),
+    }
+    if sum(widths):
+        with _registered(connection, phases) as table:
+            # A NaN says that the phase was not measured: such a row does not exist.
+            connection.execute(f"INSERT INTO phases SELECT * FROM {table} WHERE seconds IS NOT NULL")
+
+
+def _write_raw(connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows]) -> None:
+    """The raw parts for good, but for logs, whose home is the log store; and the record that the appliers may need."""
+    parts: list[tuple[Any, ...]] = []
+    records: list[tuple[Any, ...]] = []
+    for rows in frames:
+        frame = rows.frame
+        source = _encoder.encode(frame.source)
+        records.append((names.cursor(frame.received_at), frame.run, frame.received_at, encode_record(rows)))
+        for part in rows.parts:
+            if part.kind != "logs":
+                head = (frame.run, frame.writer, frame.seq, frame.received_at, source, part.kind)
+                parts.append((names.cursor(frame.received_at), *head, bytes(part.payload)))
+    connection.execute(
+        "INSERT INTO unsettled SELECT unnest($1::BIGINT[]), unnest($2::VARCHAR[]), unnest($3::BIGINT[]), "
+        "unnest($4::BLOB[])",
+        [list(column) for column in zip(*records, strict=True)],
+    )
+    if parts:
+        connection.execute(
+            "INSERT INTO parts SELECT unnest($1::BIGINT[]), unnest($2::VARCHAR[]), unnest($3::VARCHAR[]), "
+            "unnest($4::BIGINT[]), unnest($5::BIGINT[]), unnest($6::BLOB[]), unnest($7::VARCHAR[]), unnest($8::BLOB[])",
+            [list(column) for column in zip(*parts, strict=True)],
+        )
+
+
+@contextlib.contextmanager
+def _registered(connection: duckdb.DuckDBPyConnection, columns: dict[str, np.ndarray[Any, Any]]) -> Iterator[str]:
+    connection.register("incoming", columns)
+    try:
+        yield "incoming"
+    finally:
+        connection.unregister("incoming")

@@ -1,0 +1,161 @@
+"""The other reading queries: series, steps, raw parts, export."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import msgspec
+import numpy as np
+
+from stepward.ingest.protocols import SYSTEM_PREFIX
+from stepward.model.frames import Source
+from stepward.model.resources import Series, StepRow, StepTable, instant
+from stepward.model.words import Clock
+from stepward.store.points.protocol import RawPart
+
+EXPORT_ROWS = 50_000
+_YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+_source_decoder = msgspec.msgpack.Decoder(Source)
+
+_SERIES = """
+WITH mine AS (
+  SELECT se.id, se.metric, se.unit, se.device, so.rank, so.node
+  FROM series se JOIN sources so ON se.source = so.id WHERE so.run = $1
+), counted AS (
+  SELECT series, count(*) AS n, min(step) AS first, max(step) AS last FROM points
+  WHERE series BETWEEN (SELECT min(id) FROM mine) AND (SELECT max(id) FROM mine)
+    AND series IN (SELECT id FROM mine) GROUP BY series
+)
+SELECT metric, unit, list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)),
+       list_sort(list(DISTINCT device) FILTER (device IS NOT NULL)),
+       list_sort(list(DISTINCT node) FILTER (node <> '')), sum(n), min(first), max(last)
+FROM counted JOIN mine ON counted.series = mine.id GROUP BY metric, unit ORDER BY metric, unit
+"""
+
+_STEPS = """
+SELECT s.source, so.attempt, so.rank, s.step, s.start, s.duration
+FROM steps s JOIN sources so ON s.source = so.id
+WHERE so.run = $1 AND so.rank IS NOT NULL AND ($2::INTEGER IS NULL OR so.rank = $2)
+ORDER BY s.start DESC, so.rank DESC, s.step DESC LIMIT $3
+"""
+
+_PHASES = """
+SELECT p.source, p.step, p.start, n.name, n.clock, p.seconds
+FROM phases p JOIN phase_names n ON p.phase = n.id
+WHERE p.start >= $1 AND p.source IN (SELECT unnest($2::INTEGER[]))
+"""
+
+_PARTS = """
+SELECT cursor, run, writer, seq, received_at, source, kind, payload FROM parts
+WHERE cursor > $1 AND ($2::VARCHAR IS NULL OR run = $2) AND (len($3::VARCHAR[]) = 0 OR list_contains($3, kind))
+ORDER BY cursor LIMIT $4
+"""
+
+_EXPORT_SERIES = """
+SELECT se.id, se.metric, so.attempt, so.rank, se.device
+FROM series se JOIN sources so ON se.source = so.id WHERE so.run = $1 ORDER BY se.id
+"""
+
+_EXPORT = f"""
+SELECT string_agg(
+  h.head || p.step || ',"time":"'
+  || strftime(make_timestamp(greatest(least(p.time, {_YEAR_9999}), {_YEAR_1})), '%Y-%m-%dT%H:%M:%S.%fZ') || '","value":'
+  || CASE WHEN isnan(p.value) THEN '"NaN"' WHEN isfinite(p.value) THEN p.value::VARCHAR
+          WHEN p.value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.rowid)
+FROM points p JOIN heads h ON p.series = h.series
+WHERE p.series BETWEEN $1 AND $2 AND p.rowid BETWEEN $3 AND $4
+"""
+
+
+def read_series(connection: duckdb.DuckDBPyConnection, run: str) -> list[Series]:
+    """The metrics of a run that have points."""
+    return [
+        Series(
+            metric=metric,
+            unit=unit,
+            system=metric.startswith(SYSTEM_PREFIX),
+            ranks=ranks or [],
+            devices=devices or [],
+            nodes=nodes or [],
+            count=int(count),
+            first_step=first,
+            last_step=last,
+        )
+        for metric, unit, ranks, devices, nodes, count, first, last in connection.execute(_SERIES, [run]).fetchall()
+    ]
+
+
+def read_steps(
+    connection: duckdb.DuckDBPyConnection, run: str, attempts: Mapping[str, int], rank: int | None, last: int
+) -> StepTable:
+    """The newest steps, oldest first."""
+    rows = connection.execute(_STEPS, [run, rank, last]).fetchall()
+    if not rows:
+        return StepTable({}, [])
+    sources = sorted({row[0] for row in rows})
+    clocks: dict[str, Clock] = {}
+    phases: dict[tuple[int, int, int], dict[str, float]] = {}
+    for source, step, start, name, clock, seconds in connection.execute(_PHASES, [rows[-1][4], sources]).fetchall():
+        clocks[name] = Clock(clock)
+        phases.setdefault((source, step, start), {})[name] = seconds
+    table = [
+        StepRow(
+            attempt=attempts.get(attempt, 0),
+            rank=number,
+            step=step,
+            started_at=instant(start),
+            duration_s=duration,
+            phases=phases.get((source, step, start), {}),
+        )
+        for source, attempt, number, step, start, duration in reversed(rows)
+    ]
+    return StepTable(clocks, table)
+
+
+def read_parts(
+    connection: duckdb.DuckDBPyConnection, after: int, run: str | None, kinds: Sequence[str], limit: int
+) -> list[RawPart]:
+    """Raw parts behind a cursor."""
+    rows = connection.execute(_PARTS, [after, run, list(kinds), limit]).fetchall()
+    return [
+        RawPart(
+            cursor=cursor,
+            run=of_run,
+            writer=writer,
+            seq=seq,
+            received_at=received_at,
+            source=_source_decoder.decode(source),
+            kind=kind,
+            payload=payload,
+        )
+        for cursor, of_run, writer, seq, received_at, source, kind, payload in rows
+    ]
+
+
+def export_lines(connection: duckdb.DuckDBPyConnection, run: str, attempts: Mapping[str, int]) -> Iterator[bytes]:
+    """All points of a run as NDJSON; the engine writes the text, a piece a window of rows."""
+    heads = [
+        (number, _head(metric, attempts.get(attempt, 0), rank, device))
+        for number, metric, attempt, rank, device in connection.execute(_EXPORT_SERIES, [run]).fetchall()
+    ]
+    if not heads:
+        return
+    numbers = np.array([number for number, _ in heads], np.int64)
+    texts: Any = np.array([head for _, head in heads], object)
+    connection.register("heads", {"series": numbers, "head": texts})
+    low, high = int(numbers.min()), int(numbers.max())
+    ((first, last),) = connection.execute(
+        "SELECT min(rowid), max(rowid) FROM points WHERE series BETWEEN ? AND ?", [low, high]
+    ).fetchall()
+    if first is None:
+        return
+    for start in range(first, last + 1, EXPORT_ROWS):
+        ((text,),) = connection.execute(_EXPORT, [low, high, start, start + EXPORT_ROWS - 1]).fetchall()
+        if text is not None:
+            yield text.encode() + b"\n"
+
+
+def _head(metric: str, attempt: int, rank: int | None, device: int | None) -> str:
+    fields = {"metric": metric, "attempt": attempt, "rank": rank, "device": device}
+    return msgspec.json.encode(fields).decode()[:-1] + ',"step":'

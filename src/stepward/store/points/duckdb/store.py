@@ -1,0 +1,197 @@
+"""``PointsStore`` on DuckDB: finds a project's file, hands the work to the modules beside it."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+from stepward.errors import StepwardError, StorageFull, Unavailable
+from stepward.ingest.protocols import CommittedFrame, FrameRows, WriterPosition
+from stepward.ingest.records import decode_record
+from stepward.model.resources import Chart, Series, StepTable
+from stepward.store.layout import project_folder, project_names
+from stepward.store.points.duckdb.chart import read_chart
+from stepward.store.points.duckdb.commit import room, write_group
+from stepward.store.points.duckdb.file import MEMORY_LIMIT, ProjectFile
+from stepward.store.points.duckdb.names import Names
+from stepward.store.points.duckdb.reads import export_lines, read_parts, read_series, read_steps
+from stepward.store.points.lines import empty_reason
+from stepward.store.points.protocol import ChartQuery, RawPart
+
+_OF_RUN = "SELECT id FROM sources WHERE run = $1"
+_DELETE = (
+    f"DELETE FROM points WHERE series IN (SELECT id FROM series WHERE source IN ({_OF_RUN}))",
+    f"DELETE FROM series WHERE source IN ({_OF_RUN})",
+    f"DELETE FROM steps WHERE source IN ({_OF_RUN})",
+    f"DELETE FROM phases WHERE source IN ({_OF_RUN})",
+    "DELETE FROM writers WHERE run = $1",
+    "DELETE FROM parts WHERE run = $1",
+    "DELETE FROM unsettled WHERE run = $1",
+    "DELETE FROM sources WHERE run = $1",
+)
+
+
+class _Project:
+    """A project's file and what its writer knows of it; ``names`` is None when it must be read again."""
+
+    def __init__(self, folder: str, memory_limit: str) -> None:
+        self.file = ProjectFile(folder, memory_limit)
+        self.names: Names | None = None
+
+
+class DuckDBPoints:
+    """Points of all projects of a data folder that this process owns.
+
+    Args:
+        data: the data folder.
+        memory_limit: DuckDB's buffers, for each project that is in use.
+    """
+
+    def __init__(self, data: str, *, memory_limit: str = MEMORY_LIMIT) -> None:
+        self._data = data
+        self._memory_limit = memory_limit
+        self._projects: dict[str, _Project] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def projects(self) -> list[str]:
+        """Projects that have a store, by name."""
+        return [name for name in project_names(self._data) if self._project(name).file.exists()]
+
+    def positions(self, project: str) -> Mapping[str, WriterPosition]:
+        """Committed position of every writer of the project."""
+        at = self._project(project)
+        if not at.file.exists():
+            return {}
+        with at.file.read() as connection:
+            return Names(connection).positions()
+
+    def commit(self, project: str, frames: Sequence[FrameRows]) -> None:
+        """Store frames in one transaction."""
+        at = self._project(project)
+        try:
+            with at.file.write(room(frames)) as connection:
+                if at.names is None:
+                    at.names = Names(connection)
+                write_group(connection, at.names, frames)
+        except BaseException:
+            at.names = None
+            raise
+
+    def unsettled(self, project: str) -> list[CommittedFrame]:
+        """Frames in commit order that an applier may have missed."""
+        at = self._project(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            rows = connection.execute("SELECT record FROM unsettled ORDER BY cursor").fetchall()
+        return [decode_record(record) for (record,) in rows]
+
+    def settle(self, project: str, before: int) -> None:
+        """Drop what ``unsettled`` keeps of frames received before that instant."""
+        at = self._project(project)
+        if at.file.exists():
+            with at.file.write() as connection:
+                connection.execute("DELETE FROM unsettled WHERE received_at < ?", [before])
+
+    def payloads(
+        self, project: str, *, after: int = 0, run: str | None = None, kinds: Sequence[str] = (), limit: int = 1000
+    ) -> list[RawPart]:
+        """Raw parts behind a cursor, in commit order."""
+        at = self._project(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            return read_parts(connection, after, run, kinds, limit)
+
+    def series(self, project: str, run: str) -> list[Series]:
+        """The metrics of a run, by name."""
+        at = self._project(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            return read_series(connection, run)
+
+    def chart(self, project: str, query: ChartQuery) -> Chart:
+        """The lines of one metric."""
+        at = self._project(project)
+        if not at.file.exists():
+            reason = empty_reason((), query, run_has_points=False)
+            return Chart(metric=query.metric, x=query.x, empty_reason=reason)
+        with at.file.read() as connection:
+            return read_chart(connection, query)
+
+    def steps(
+        self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500
+    ) -> StepTable:
+        """The newest steps, oldest first."""
+        at = self._project(project)
+        if not at.file.exists():
+            return StepTable({}, [])
+        with at.file.read() as connection:
+            return read_steps(connection, run, attempts, rank, last)
+
+    def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
+        """All points as NDJSON in pieces of whole lines, in order of arrival."""
+        at = self._project(project)
+        if at.file.exists():
+            with at.file.read() as connection:
+                yield from export_lines(connection, run, attempts)
+
+    def delete_run(self, project: str, run: str) -> None:
+        """Forget a run."""
+        at = self._project(project)
+        if not at.file.exists():
+            return
+        with at.file.write() as connection:
+            at.names = None
+            for statement in _DELETE:
+                connection.execute(statement, [run])
+
+    def backup(self, folder: str) -> None:
+        """Write a consistent copy of each project's store while serving goes on."""
+        for project in self.projects():
+            copy_to = project_folder(folder, project)
+            path = f"{copy_to}/points.duckdb"
+            try:
+                os.makedirs(copy_to, mode=0o700, exist_ok=True)
+                self._copy(project, path)
+            except OSError as error:
+                raise StorageFull(f"{path}: {error}", code="disk_full") from error
+
+    def close(self) -> None:
+        """Write everything down and let go of the files."""
+        with self._lock:
+            projects, self._projects = self._projects, {}
+            self._closed = True
+        for at in projects.values():
+            at.file.close()
+
+    def _copy(self, project: str, path: str) -> None:
+        partial = f"{path}.partial"
+        for left in (partial, f"{partial}.wal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(left)
+        quoted = partial.replace("'", "''")
+        try:
+            with self._project(project).file.plain() as connection:
+                connection.execute(f"ATTACH '{quoted}' AS backup")
+                try:
+                    connection.execute("COPY FROM DATABASE points TO backup")
+                finally:
+                    connection.execute("DETACH backup")
+        except StepwardError:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(partial)
+            raise
+        os.rename(partial, path)
+
+    def _project(self, project: str) -> _Project:
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the points store is closed", code="store_closed")
+            at = self._projects.get(project)
+            if at is None:
+                at = _Project(project_folder(self._data, project), self._memory_limit)
+                self._projects[project] = at
+            return at
