@@ -7,6 +7,7 @@ status stays what it would be without us. ``faulthandler`` is not touched.
 """
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -158,8 +159,17 @@ def _hook() -> None:
 
 
 def _at_exit() -> None:
-    if _end is not None:
-        _end.tell(_end.at_end(), EXIT_FLUSH_S)
+    if _end is None:
+        return
+    _end.tell(_end.at_end(), EXIT_FLUSH_S)
+    if isinstance(_end.error, KeyboardInterrupt):
+        _die_of_interrupt()
+
+
+def _die_of_interrupt() -> None:
+    """Let the interpreter still end by SIGINT: any ``exec`` of a text, as in modules imported at exit, makes it forget."""
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
 
 
 def _forget() -> None:
