@@ -5,7 +5,9 @@
 A real loop (JAX here; torch in the environment of ``--torch-python``) runs in one process under ``stepward run``, beside
 a live server. Blocks of steps alternate: bare (A) and instrumented (B), in pairs whose order is drawn, so that drift of the
 machine hits both alike. Reported: median step of A and of B, the median over pairs of B/A - 1 with the interval that holds
-95 % of its bootstrap, CPU seconds a step of both. Goal: at most 1 %.
+95 % of its bootstrap, CPU seconds a step of both. Goal: at most 1 %. Background threads run beside A and B alike; what
+they, the wrapper and the server take is in ``alone_step_ms``, the same loop in a process without any of them, measured
+before and after.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 GOAL = 0.01
 SCALARS = 20
@@ -126,7 +129,24 @@ def measure(framework: str, pairs: int, block: int, out: str) -> None:
         json.dump(rows, file)
 
 
-def report(framework: str, rows: list[dict[str, dict[str, float]]]) -> dict[str, object]:
+def measure_alone(framework: str, blocks: int, block: int, out: str) -> None:
+    """Run in a child without stepward: the same loop, block by block."""
+    step = LOOPS[framework]()
+    for _ in range(2 * WARM_UP):
+        step()
+    medians = []
+    for _ in range(blocks):
+        times = []
+        for _ in range(block):
+            began = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - began)
+        medians.append(statistics.median(times))
+    with open(out, "w") as file:
+        json.dump(medians, file)
+
+
+def report(framework: str, rows: list[dict[str, dict[str, float]]], alone: list[float]) -> dict[str, object]:
     """Overhead over pairs of blocks, with a bootstrap interval."""
     ratios = [row["B"]["step_s"] / row["A"]["step_s"] - 1 for row in rows]
     cpu = [row["B"]["cpu_s"] / row["A"]["cpu_s"] - 1 for row in rows]
@@ -136,6 +156,7 @@ def report(framework: str, rows: list[dict[str, dict[str, float]]]) -> dict[str,
     return {
         "framework": framework,
         "pairs": len(rows),
+        "alone_step_ms": 1e3 * statistics.median(alone),
         "bare_step_ms": 1e3 * statistics.median(row["A"]["step_s"] for row in rows),
         "instrumented_step_ms": 1e3 * statistics.median(row["B"]["step_s"] for row in rows),
         "overhead": overhead,
@@ -175,23 +196,31 @@ class Server:
         self._process.wait(20)
 
 
-def run_child(
+def run_children(
     python: str, framework: str, options: argparse.Namespace, server: Server, folder: str
 ) -> dict[str, object]:
-    """Measure one framework under the wrapper."""
-    out = f"{folder}/{framework}.json"
-    child = [python, os.path.abspath(__file__), "--child", framework, "--out", out]
-    child += ["--pairs", str(options.pairs), "--block", str(options.block)]
+    """Measure one framework: alone, under the wrapper, alone again."""
+    source = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
     env = os.environ | {
         "STEPWARD_SERVER": server.url,
         "STEPWARD_TOKEN": server.token(),
         "STEPWARD_DIR": f"{folder}/spool",
-        "PYTHONPATH": os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src"),
+        "PYTHONPATH": source,
         "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     }
-    subprocess.run([sys.executable, "-m", "stepward", "run", "--", *child], env=env, check=True)
-    with open(out) as file:
-        return report(framework, json.load(file))
+
+    def child(*extra: str, wrapped: bool) -> Any:
+        out = f"{folder}/out.json"
+        command = [python, os.path.abspath(__file__), "--child", framework, "--out", out, *extra]
+        command += ["--pairs", str(options.pairs), "--block", str(options.block)]
+        wrapper = [sys.executable, "-m", "stepward", "run", "--"] if wrapped else []
+        subprocess.run([*wrapper, *command], env=env, check=True)
+        with open(out) as file:
+            return json.load(file)
+
+    before = child("--alone", wrapped=False)
+    rows = child(wrapped=True)
+    return report(framework, rows, before + child("--alone", wrapped=False))
 
 
 def main() -> int:
@@ -202,16 +231,18 @@ def main() -> int:
     parser.add_argument("--block", type=int, default=25, help="steps a block")
     parser.add_argument("--out", help="file of the report")
     parser.add_argument("--child", choices=LOOPS, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        measure(options.child, options.pairs, options.block, options.out)
+        work = measure_alone if options.alone else measure
+        work(options.child, options.pairs, options.block, options.out)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
-            results = [run_child(sys.executable, "jax", options, server, folder)]
+            results = [run_children(sys.executable, "jax", options, server, folder)]
             if options.torch_python:
-                results.append(run_child(options.torch_python, "torch", options, server, folder))
+                results.append(run_children(options.torch_python, "torch", options, server, folder))
         finally:
             server.stop()
     now = datetime.now(UTC)
