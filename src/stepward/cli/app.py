@@ -70,6 +70,8 @@ class Commands(TyperGroup):
             return None
         command: Any = typer.main.get_command(getattr(import_module(place.module), place.attribute))
         command.name, command.rich_help_panel = cmd_name, place.panel
+        # Every ``Typer`` brings the options that install completion; they belong to the root alone.
+        command.params = [one for one in command.params if not one.name.endswith("_completion")]
         return command  # type: ignore[no-any-return]
 
 
@@ -130,10 +132,8 @@ def _words(error: BaseException) -> tuple[str, str, str | None, int]:
         return error.message, error.code, error.hint, exit_code(error)
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)
-            return "", "usage", None, 2
         where = f"{context.command_path} --help" if context is not None else "stepward --help"
+        # No message: the command was called without arguments, and its help has been printed.
         return error.format_message().rstrip("."), "usage", where, 2
     if isinstance(error, OSError):
         return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "os_error", None, 1

@@ -15,7 +15,7 @@ app = typer.Typer()
 @app.command()
 def backup(
     path: Annotated[
-        str | None, typer.Option(help="File on the server's disk. Default: in backups/ of its data folder.")
+        str | None, typer.Option(help="New folder on the server's disk. Default: in backups/ of its data folder.")
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from stepward import __version__
+from stepward.cli.extra import EXTRAS
 from stepward.cli.figures import lasting, seconds_of, size
 from stepward.client.api import Client
 from stepward.errors import StepwardError
@@ -25,11 +26,8 @@ SLOW_ROUND_TRIP_S = 1.0
 """A heartbeat is due every 4 s; a round trip of a quarter of that is worth a word."""
 CLOCK_OFF_S = 1.0
 LITTLE_SPACE_BYTES = 1 << 30
-EXTRAS = {
-    "server": ("litestar", "uvicorn", "sqlalchemy", "alembic", "duckdb", "numpy"),
-    "agent": ("psutil", "pynvml"),
-}
-"""Extras of pyproject.toml and the modules by which they are known."""
+COUNTED_BYTES = 256 << 20
+"""A spool below this is read to count what waits; that takes a few seconds at most."""
 
 
 class Check(msgspec.Struct):
@@ -57,10 +55,10 @@ def visit(settings: Settings) -> Visit:
     """Ask the server how it is and who we are."""
     try:
         client = Client.of(settings)
-        client.health()
+        client.ready()
         # Asked twice: the first answer pays for the connection, the second one times the way.
         before = time.time()
-        health = client.health()
+        health = client.ready()
         found = Visit(settings, health, before=before, after=time.time())
     except StepwardError as error:
         return Visit(settings, error=error)
@@ -143,9 +141,9 @@ def spool(seen: Visit) -> Check:
         return Check(
             "spool", "bad", f"{seen.settings.spool} can't be used", "set STEPWARD_DIR to a local folder of yours"
         )
-    free, used, waiting = shutil.disk_usage(root).free, spool_bytes(root), writers_waiting(root)
+    free, used, waiting = shutil.disk_usage(root).free, spool_bytes(root), unshipped(root)
     found = f"{root} ({roots.file_system(root) or 'local'}), {size(used)} of {size(CAP_BYTES)}, {size(free)} free"
-    found += f", {waiting} writers wait to be shipped" if waiting else ", nothing waits"
+    found += f"; {waiting or 'all is shipped'}"
     if root != os.path.realpath(seen.settings.spool) and root != seen.settings.spool:
         return Check("spool", "warn", found, f"{seen.settings.spool} will not do; set STEPWARD_DIR to a local folder")
     if used > CAP_BYTES * 0.9 or free < LITTLE_SPACE_BYTES:
@@ -153,15 +151,24 @@ def spool(seen: Visit) -> Check:
     return Check("spool", "warn" if waiting else "ok", found, "stepward sync" if waiting else None)
 
 
-def writers_waiting(root: str) -> int:
-    """Writers whose journal still holds something that the server has not acknowledged."""
+def unshipped(root: str) -> str:
+    """What the server has not acknowledged, in words; counted to the byte where that does not take long."""
     from stepward.spool import writers
+    from stepward.spool.journal import spool_bytes
+    from stepward.spool.rounds import Rounds
 
-    return sum(
-        any(segment.end > writers.read_delivered(folder).acked for segment in writers.segments(folder))
-        for run in writers.folders(root)
-        for folder in (f"{root}/{run}/{name}" for name in writers.folders(f"{root}/{run}"))
-    )
+    exact = spool_bytes(root) <= COUNTED_BYTES
+    waiting: dict[str, int] = {}
+    for run in writers.folders(root):
+        if exact:
+            waiting[run] = Rounds(f"{root}/{run}", run).left()
+        else:
+            segments = [
+                s for name in writers.folders(f"{root}/{run}") for s in writers.segments(f"{root}/{run}/{name}")
+            ]
+            waiting[run] = sum(segment.size for segment in segments)
+    runs = sum(1 for left in waiting.values() if left)
+    return f"{'' if exact else 'up to '}{size(sum(waiting.values()))} of {runs} runs not shipped" if runs else ""
 
 
 def data(seen: Visit) -> Check:

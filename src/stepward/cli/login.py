@@ -84,19 +84,23 @@ def merged(old: str, entries: dict[str, str]) -> str:
     Raises:
         UsageError: ``bad_config_file`` where the file's other lines would not survive.
     """
-    import json
     import tomllib
 
-    lines = old.splitlines()
-    head = next((place for place, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
-    kept = [line for line in lines[:head] if not ((found := _ENTRY.match(line)) and found[1] in entries)]
-    # A JSON string of printable ASCII is a TOML basic string too.
-    new = (
-        "\n".join([*(f"{name} = {json.dumps(value)}" for name, value in entries.items()), *kept, *lines[head:]]) + "\n"
-    )
+    lines = old.split("\n") if old else []
+    table = next((place for place, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    kept = [line for line in lines[:table] if not ((found := _ENTRY.match(line)) and found[1] in entries)]
+    head = [f"{name} = {_toml_string(value)}" for name, value in entries.items()]
+    new = "\n".join([*head, *kept, *lines[table:]]).rstrip("\n") + "\n"
     try:
         if tomllib.loads(new) == {**tomllib.loads(old), **entries}:
             return new
     except tomllib.TOMLDecodeError:
         pass
     raise UsageError("the configuration file can't be changed", code="bad_config_file", hint="mend or remove it")
+
+
+def _toml_string(text: str) -> str:
+    """A TOML basic string: that of JSON, but for DEL, which TOML wants escaped."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

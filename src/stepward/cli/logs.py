@@ -96,7 +96,7 @@ def _lines(client: Client, run: str, stream: str, count: int, search: str | None
             yield from client.log_page(run, stream, tail=count).lines
             return
         last = client.log_page(run, stream, tail=1).last_n or 0
-        yield from list(client.log_lines(run, stream, from_n=max(last - count + 1, 0)))[-count:]
+        yield from list(client.log_lines(run, stream, from_n=max(last - count + 1, 1)))[-count:]
     elif count:
         yield from list(client.log_lines(run, stream, q=search))[-count:]
 
@@ -168,9 +168,10 @@ def _print_new(client: Client, run: str, seen: dict[str, int], wanted: Wanted, o
     streams = choose(client.log_streams(run), *wanted)
     new = []
     for stream in streams:
-        if stream.lines <= seen.get(stream.id, 0):
+        first = seen.get(stream.id, 1)
+        if stream.lines < first:
             continue
-        lines = [Printed(stream, line) for line in client.log_lines(run, stream.id, from_n=seen.get(stream.id, 0))]
-        seen[stream.id] = _next_n(lines[-1]) if lines else seen.get(stream.id, 0)
+        lines = [Printed(stream, line) for line in client.log_lines(run, stream.id, from_n=first)]
+        seen[stream.id] = _next_n(lines[-1]) if lines else first
         new += lines
     _print(by_time(new), output, many=wanted[0] is None, document=False)

@@ -15,7 +15,7 @@ from stepward.model.words import TokenKind
 
 app = typer.Typer(help="Create, list and revoke tokens (admin only).", no_args_is_help=True)
 
-_SPAN = re.compile(r"(\d+)([smhd])")
+_SPAN = re.compile(r"([0-9]{1,9})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

@@ -84,6 +84,13 @@ class Client:
         """Whether the server serves; needs no token."""
         return self._get("/healthz", {}, Health)
 
+    def ready(self) -> Health:
+        """What the server cannot do now, if anything; needs no token."""
+        answer = self._transport.request("GET", "/readyz")
+        if answer.status not in (200, 503):
+            raise error_of(f"{self.server}/readyz", answer.status, answer.headers, answer.body)
+        return _decoded(answer.body, Health, "/readyz")
+
     def session(self) -> Session:
         """Who the token is, and what the server is."""
         return self._get("/api/v1/session", {}, Session)
@@ -105,9 +112,9 @@ class Client:
         self._call("DELETE", f"/api/v1/tokens/{_segment(token)}")
 
     def backup(self, path: str | None = None) -> Backup:
-        """Back the server up to ``path`` on its disk, or into its data folder; returns when it is done."""
-        asked = {} if path is None else {"path": path}
-        return self._send("POST", "/api/v1/backups", asked, Backup, timeout_s=BACKUP_S)
+        """Back the server up into ``path``, a new folder on its disk, or below its data folder; returns when it is done."""
+        asked = "" if path is None else f"?{urlencode({'path': path})}"
+        return self._send("POST", f"/api/v1/backups{asked}", None, Backup, timeout_s=BACKUP_S)
 
     # ── runs ──
 
@@ -204,8 +211,8 @@ class Client:
         query = {"from_n": from_n, "tail": tail, "limit": limit, "q": q}
         return self._get(f"{_run(run)}/logs/{_segment(stream)}", query, LogPage)
 
-    def log_lines(self, run: str, stream: str, *, from_n: int = 0, q: str | None = None) -> Iterator[LogLine]:
-        """All lines of a stream from number ``from_n`` on (that ``q`` matches), page by page."""
+    def log_lines(self, run: str, stream: str, *, from_n: int = 1, q: str | None = None) -> Iterator[LogLine]:
+        """All lines of a stream from number ``from_n`` (the first is 1) on, or those that ``q`` matches, page by page."""
         while True:
             page = self.log_page(run, stream, from_n=from_n, limit=PAGE_LINES, q=q)
             yield from page.lines

@@ -17,7 +17,9 @@ COLUMNS = [
 ROWS = [("run_1", "a" * 100, 5), ("run_2", "模型🚀", None)]
 
 
-@given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=200), st.integers() | st.none())), st.integers(12, 120))
+@given(
+    st.lists(st.tuples(st.text(max_size=20), st.text(max_size=200), st.integers() | st.none())), st.integers(12, 120)
+)
 def test_a_table_is_straight_and_fits(rows, width):
     lines = ["  ".join(cells_) for cells_ in layout(COLUMNS, rows, width)]
     assert len({cells(line) for line in lines}) == 1

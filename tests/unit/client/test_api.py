@@ -50,9 +50,9 @@ def test_log_lines_go_on_behind_folded_lines(recorded):
     stream = {"id": "s1", "stream": "stdout", "attempt": 1}
     path = "/api/v1/runs/r/logs/s1?"
     answers = {
-        ("GET", f"{path}from_n=0&limit=5000"): (
+        ("GET", f"{path}from_n=1&limit=5000"): (
             200,
-            {"stream": stream, "lines": [{"n": 0, "text": "a"}, {"n": 1, "n_last": 9, "text": "b", "repeats": 9}]},
+            {"stream": stream, "lines": [{"n": 1, "text": "a"}, {"n": 2, "n_last": 9, "text": "b", "repeats": 8}]},
         ),
         ("GET", f"{path}from_n=10&limit=5000"): (200, {"stream": stream, "lines": []}),
     }
@@ -64,7 +64,13 @@ def test_a_token_is_asked_for_and_its_secret_read(recorded):
         {
             ("POST", "/api/v1/tokens"): (
                 201,
-                {"id": "t1", "name": "ci", "kind": "ingest", "created_at": "2026-12-01T00:00:00.000000Z", "secret": "s"},
+                {
+                    "id": "t1",
+                    "name": "ci",
+                    "kind": "ingest",
+                    "created_at": "2026-12-01T00:00:00.000000Z",
+                    "secret": "s",
+                },
             )
         }
     )
