@@ -320,7 +320,11 @@ class Journal:
             return
         parent, name = os.path.split(folder)
         hidden = f"{parent}/.{name}"
-        _make_folders(root, parent, hidden)
+        try:
+            _make_folders(root, parent, hidden)
+        except FileNotFoundError:
+            # Whoever ships has just removed the run's empty folder.
+            _make_folders(root, parent, hidden)
         writers.write_meta(hidden, self.meta)
         if self._held is not None:
             os.close(self._held)

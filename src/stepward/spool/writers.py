@@ -135,13 +135,13 @@ def folders(parent: str) -> list[str]:
         return []
 
 
-def read_delivered(folder: str) -> Delivered:
-    """What was delivered; zeros where nothing is known (the server then says what it has)."""
+def read_delivered(folder: str) -> Delivered | None:
+    """What was delivered; None where nothing is known (the server then says what it has)."""
     try:
         with open(f"{folder}/acked", "rb") as file:
             acked, sent = (int(word) for word in file.read(64).split())
     except (OSError, ValueError):
-        return Delivered(0, 0)
+        return None
     return Delivered(acked, sent)
 
 
@@ -153,6 +153,21 @@ def write_delivered(folder: str, state: Delivered) -> None:
             os.pwrite(fd, b"%020d %020d\n" % state, 0)
         finally:
             os.close(fd)
+
+
+def sync_to_disk(folder: str, since: int) -> int:
+    """Force the segments from position ``since`` on to the disk; where the newest begins (the next ``since``)."""
+    flush = getattr(os, "fdatasync", os.fsync)
+    for segment in segments(folder):
+        if segment.end > since:
+            with contextlib.suppress(OSError):
+                fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    flush(fd)
+                finally:
+                    os.close(fd)
+            since = segment.start
+    return since
 
 
 def lock_run(folder: str) -> int | None:
