@@ -1,15 +1,8 @@
 """stepward keeps ML runs healthy, fast and explained.
 
 ``import stepward`` loads nothing but this file; the SDK comes with the first name that is used. The names of ``__all__``
-are the public surface of the training process.
+are the public surface of the training process; ``__init__.pyi`` has their types.
 """
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from stepward.errors import StepwardError, UsageError
-    from stepward.sdk.run import Run
-    from stepward.sdk.session import current_run, finish, init, log, phase, step
 
 __version__ = "0.1.0"
 __all__ = ["Run", "StepwardError", "UsageError", "current_run", "finish", "init", "log", "phase", "step"]

@@ -181,7 +181,7 @@ class Presence:
             # Imported in the background thread: it brings http.client (rule 4 of ARCHITECTURE.md).
             from stepward.spool.shipper import Shipper
 
-            self._shipper = Shipper(self._settings, self._journal.root, self.me.run)
+            self._shipper = Shipper(self._settings, self._journal.root, self.me.run, self._journal)
             self._shipper.start()
 
     def _flush(self, until: float) -> bool:
