@@ -69,7 +69,7 @@ class _Node(NamedTuple):
 
 def attempt_standing(attempt: AttemptView, hearing: Hearing, now: int) -> Standing:
     """The state of an attempt at ``now``."""
-    exits = [exit for source in attempt.sources for exit in source.exits]
+    exits = _exits(attempt.sources)
     if any(exit.by is Witness.SCHEDULER for exit in exits):
         return _ended(settle(exits), exits)
     nodes = [_node(list(sources), hearing, now) for sources in _by_node(attempt.sources)]
@@ -104,6 +104,18 @@ def source_state(source: SourceView, attempt: Standing, hearing: Hearing, now: i
     return Verdict(State.LOST)
 
 
+def _exits(sources: Sequence[SourceView]) -> list[Exit]:
+    """All observed ends in an order that does not depend on that of the sources; a rank's own end names the rank."""
+    exits = [
+        msgspec.structs.replace(exit, rank=source.rank)
+        if source.kind is SourceKind.RANK and exit.rank is None
+        else exit
+        for source in sources
+        for exit in source.exits
+    ]
+    return sorted(exits, key=lambda exit: (exit.at, exit.rank is None, exit.rank or 0, verdict(exit).state))
+
+
 def _by_node(sources: Sequence[SourceView]) -> list[list[SourceView]]:
     nodes: dict[str, list[SourceView]] = {}
     for source in sources:
@@ -116,24 +128,21 @@ def _node(sources: list[SourceView], hearing: Hearing, now: int) -> _Node:
     wrappers = [source for source in sources if source.kind is SourceKind.WRAPPER]
     if wrappers and all(_has_final_exit(wrapper) for wrapper in wrappers):
         return _Node()
-    witnesses = [
-        source
-        for source in sources
-        if source.kind is not SourceKind.RANK and not _has_final_exit(source) and hearing.holds(source.heard_at, now)
-    ]
-    reaped = {exit.rank for source in sources if source.kind is not SourceKind.RANK for exit in source.exits}
+    others = [source for source in sources if source.kind is not SourceKind.RANK]
+    witnesses = [source for source in others if not _has_final_exit(source) and hearing.holds(source.heard_at, now)]
+    reaped = {exit.rank for source in others for exit in source.exits if exit.rank is not None}
     ranks = _ranks(source for source in sources if source.kind is SourceKind.RANK and source.rank not in reaped)
-    lives = any(_rank_lives(writers, hearing, now) for writers in ranks.values())
-    silent = [
-        rank for rank, writers in ranks.items() if not _rank_lives(writers, hearing, now) and not _exited(writers)
-    ]
-    hung = _hung(silent, witnesses, reaped)
+    living = {rank for rank, writers in ranks.items() if _rank_lives(writers, hearing, now)}
+    exited = {rank for rank, writers in ranks.items() if any(writer.exits for writer in writers)} - living
+    silent = set(ranks) - living - exited
+    hung, node = _hung(silent, witnesses, reaped), sources[0].node
     sees = any(witness.kind is SourceKind.WRAPPER or witness.alive for witness in witnesses)
-    if lives or sees or hung:
-        return _Node(True, hung, _unheard(silent, sources[0].node))
-    if silent or (wrappers and not ranks) or (not ranks and not reaped):
-        return _Node(silent=_unheard(silent, sources[0].node) or _unheard_node(sources[0].node))
-    return _Node()
+    if living or sees or hung:
+        return _Node(True, hung, _unheard(silent, node))
+    seen = {rank for wrapper in wrappers for rank in (*wrapper.alive, *wrapper.stopped)}
+    missing = (silent | seen) - reaped - exited
+    ended_for_sure = not missing and (reaped or exited or not (ranks or wrappers))
+    return _Node() if ended_for_sure else _Node(silent=_unheard(missing, node) or _unheard_node(node))
 
 
 def _ranks(sources: Iterable[SourceView]) -> dict[int, list[SourceView]]:
@@ -148,15 +157,11 @@ def _rank_lives(writers: list[SourceView], hearing: Hearing, now: int) -> bool:
     return any(not writer.exits and hearing.holds(writer.heard_at, now) for writer in writers)
 
 
-def _exited(writers: list[SourceView]) -> bool:
-    return any(writer.exits for writer in writers)
-
-
 def _has_final_exit(source: SourceView) -> bool:
     return source.kind is not SourceKind.RANK and any(exit.rank is None for exit in source.exits)
 
 
-def _hung(silent: list[int], witnesses: list[SourceView], reaped: set[int | None]) -> str | None:
+def _hung(silent: set[int], witnesses: list[SourceView], reaped: set[int]) -> str | None:
     """A stopped process is no progress for sure; a silent one that is seen running says that its threads stand still."""
     stopped = sorted({rank for witness in witnesses for rank in witness.stopped} - reaped)
     if stopped:
@@ -211,7 +216,7 @@ def _named(ranks: list[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}"
 
 
-def _unheard(ranks: list[int], node: str) -> str | None:
+def _unheard(ranks: set[int], node: str) -> str | None:
     return f"{_named(sorted(ranks))} no longer heard{_on(node)}, no witness of an end" if ranks else None
 
 
