@@ -23,7 +23,7 @@ class Recorded:
         answer = self.answers.get((method, path), self.answers.get((method, path.partition("?")[0])))
         if isinstance(answer, Exception):
             raise answer
-        status, content, *more = answer or (404, {"code": "unknown_run", "detail": f"nothing at {path}"})
+        status, content, *more = answer or (404, {"code": "no_such_run", "detail": f"nothing at {path}"})
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         return Response(status, more[0] if more else {}, data)
 

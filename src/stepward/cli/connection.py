@@ -29,7 +29,7 @@ def find_run(client: Client, named: str) -> Run:
     """The run with this id, this unique name, or this unique beginning of an id.
 
     Raises:
-        NotFound: ``unknown_run``.
+        NotFound: ``no_such_run``.
         Conflict: ``ambiguous_name``; the hint lists runs that fit.
     """
     try:

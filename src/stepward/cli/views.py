@@ -59,7 +59,7 @@ class OneRun:
     def take(self, update: Update) -> None:
         """Mark what the update makes stale; a run that was deleted ends the watch."""
         if isinstance(update, RunRemoved) and update.id == self.run.id:
-            raise NotFound(f"{self.run.name} was deleted", code="unknown_run")
+            raise NotFound(f"{self.run.name} was deleted", code="no_such_run")
         if isinstance(update, Opened):
             self._stale = True
             self._sparks.clear()

@@ -85,9 +85,9 @@ def test_diff_shows_what_differs_and_values_beside_each_other(stepward):
     assert "\x1b" not in table and "evil\\x1b" in table
 
 
-def test_an_unknown_run(stepward):
+def test_an_no_such_run(stepward):
     code, out, err = stepward("show", "nope")
-    assert (code, out) == (1, "") and "[unknown_run]" in err and "stepward ls" in err
+    assert (code, out) == (1, "") and "[no_such_run]" in err and "stepward ls" in err
 
 
 class TestFindRun:
@@ -108,7 +108,7 @@ class TestFindRun:
     def test_no_such_beginning(self, recorded, run_json, named):
         with pytest.raises(NotFound) as raised:
             find_run(recorded(answers(run_json)), named)
-        assert raised.value.code == "unknown_run"
+        assert raised.value.code == "no_such_run"
 
     def test_a_name_of_several_lists_their_ids(self, recorded, run_json):
         ambiguous = (409, {"code": "ambiguous_name", "detail": "2 runs are called pretrain"})
