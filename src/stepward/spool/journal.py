@@ -396,8 +396,7 @@ def _allocate(path: str, size: int) -> memoryview:
 
 def _void(view: memoryview, at: int, end: int) -> None:
     """Make the hole [at, end) a record that readers pass over."""
-    view[at + 4] = records.VOID
-    _put_u32(view, end - 4, crc32(view[at + 4 : end - 4]))
+    _put_u32(view, end - 4, records.void_crc(crc32(view[at + 4 : end - 4])))
     _put_u32(view, at, end - at - records.OVERHEAD)
 
 

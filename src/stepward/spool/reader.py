@@ -156,7 +156,7 @@ class _Window:
 
     def __init__(self, fd: int, segment: Segment) -> None:
         self._fd, self._segment = fd, segment
-        self._start, self._view = segment.start, memoryview(b"")
+        self._start, self._view, self._void = segment.start, memoryview(b""), False
 
     def bytes(self, start: int, end: int) -> memoryview:
         """The bytes of [start, end), fewer where the file ends."""
@@ -175,14 +175,16 @@ class _Window:
         if end > self._segment.end:
             return -1
         data = self.bytes(position, end)
-        if len(data) != end - position or crc32(data[4:-4]) != U32.unpack_from(data, len(data) - 4)[0]:
+        if len(data) != end - position:
             return -1
-        return end
+        crc, (kept,) = crc32(data[4:-4]), U32.unpack_from(data, len(data) - 4)
+        self._void = kept == records.void_crc(crc)
+        return end if kept == crc or self._void else -1
 
     def record(self, position: int, end: int) -> Record:
-        """The sound record at ``position``."""
+        """The record at ``position`` that was just found sound."""
         data = self.bytes(position, end)
-        return Record(data[4], data[5:-4])
+        return Record(records.VOID if self._void else data[4], data[5:-4])
 
     def resume(self, position: int) -> int:
         """Where reading goes on behind the damaged record at ``position``: the record that its length points to, where

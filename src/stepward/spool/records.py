@@ -14,7 +14,7 @@ import msgspec
 from stepward.model.frames import PhaseColumn, SeriesDef
 
 VOID = 0
-"""A hole that a signal handler jumped over; its content means nothing."""
+"""How a void record is read; its type and content mean nothing (``void_crc``)."""
 KEYSET = 1
 """u32 id · MessagePack of [SeriesDef]: the series of the rows that name this id."""
 ROW = 2
@@ -96,6 +96,15 @@ def read_rounded(content: memoryview) -> tuple[tuple[int, ...], memoryview]:
     (count,) = _U16.unpack_from(content)
     start = 2 + 2 * count
     return struct.unpack_from(f"<{count}H", content, 2), content[start:]
+
+
+def void_crc(crc: int) -> int:
+    """The checksum that makes a record void: the complement of the right one.
+
+    A signal handler that wants to write while a row is half written closes the row's place this way. The type and content
+    stay as they are, so that the interrupted row needs only its checksum to be whole.
+    """
+    return crc ^ 0xFFFFFFFF
 
 
 def points_of(type: int, length: int) -> int:

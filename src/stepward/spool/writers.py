@@ -136,13 +136,16 @@ def folders(parent: str) -> list[str]:
 
 
 def read_delivered(folder: str) -> Delivered | None:
-    """What was delivered; None where nothing is known (the server then says what it has)."""
+    """What was delivered; None where nothing is known (the server then says what it has).
+
+    The file is not synced to disk: what an earlier boot left may be older than what the server has.
+    """
     try:
-        with open(f"{folder}/acked", "rb") as file:
-            acked, sent = (int(word) for word in file.read(64).split())
+        with open(f"{folder}/acked") as file:
+            acked, sent, boot = file.read(128).split(" ")
+            return Delivered(int(acked), int(sent)) if boot == f"{boot_id()}\n" else None
     except (OSError, ValueError):
         return None
-    return Delivered(acked, sent)
 
 
 def write_delivered(folder: str, state: Delivered) -> None:
@@ -150,7 +153,7 @@ def write_delivered(folder: str, state: Delivered) -> None:
     with contextlib.suppress(OSError):
         fd = os.open(f"{folder}/acked", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(fd, b"%020d %020d\n" % state, 0)
+            os.pwrite(fd, f"{state.acked:020d} {state.sent:020d} {boot_id()}\n".encode(), 0)
         finally:
             os.close(fd)
 
