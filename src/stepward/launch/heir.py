@@ -21,6 +21,7 @@ import msgspec
 from stepward.collect.process import stat_of
 from stepward.launch.notes import guarded
 from stepward.launch.output import Positions, StreamLog, read_now
+from stepward.launch.pump import PAUSE_S
 from stepward.launch.record import Record, now_us
 from stepward.launch.shipping import Shipping
 from stepward.launch.signals import FORWARDED
@@ -132,11 +133,9 @@ class _Succession:
         self._watches = {rank: Watch(pid) for rank, pid in will.pids.items()}
         self._started = {rank: stat_of(pid) for rank, pid in will.pids.items()}
         self._selector = selectors.DefaultSelector()
-        self._logs = []
         for row, ((stream, rank), descriptor) in enumerate(zip(will.streams, descriptors, strict=True)):
-            kept, read, lost = positions.read(row)
-            log = StreamLog(stream, rank, self._record.logs, offset=read, lost=lost + read - kept)
-            self._logs.append(log)
+            offset, lost = positions.read(row)
+            log = StreamLog(stream, rank, self._record.logs, offset=offset, lost=lost)
             self._selector.register(descriptor, selectors.EVENT_READ, log)
 
     def run(self) -> None:
@@ -160,8 +159,7 @@ class _Succession:
                 key.data.feed(data, now_us())
             elif data == b"":
                 self._selector.unregister(key.fd)
-        for log in self._logs:
-            log.flush()
+        time.sleep(PAUSE_S)
 
     def _alive(self) -> dict[int, Watch]:
         """Ranks that are the processes they were."""

@@ -6,19 +6,17 @@ is a terminal, set to pass bytes unchanged. What the record refuses (spool full)
 
 import contextlib
 import fcntl
+import mmap
 import os
 import struct
 import sys
 import termios
-import time
 from collections.abc import Callable
 
 from stepward.model.frames import LogChunk
 
 CHUNK_BYTES = 256 << 10
 """Largest chunk of a record: a quarter of what a logs payload may hold."""
-FLUSH_S = 0.1
-"""Small writes are gathered this long, so that a chatty program costs ten records a second, not one a line."""
 PIPE_BYTES = 1 << 20
 """Room for a child to write on while the wrapper is busy; the largest that Linux gives to any user."""
 
@@ -89,90 +87,48 @@ def copy_size(source: int, target: int) -> None:
 
 
 class StreamLog:
-    """Gathers one stream's bytes into chunks.
+    """Puts one stream's bytes into the record as they are read.
 
     Args:
         keep: takes a chunk; False when it was not kept.
+
+    Attributes:
         offset: position in the stream of the next byte.
-        lost: bytes before ``offset`` that were not kept.
+        lost: bytes before ``offset`` that were not kept and that no chunk has told yet.
     """
 
     def __init__(self, stream: str, rank: int | None, keep: Keep, *, offset: int = 0, lost: int = 0) -> None:
         self._stream, self._rank, self._keep = stream, rank, keep
-        self._offset, self._lost = offset, lost
-        self._data = bytearray()
-        self._marks: list[tuple[int, int]] = []
-        self._due = 0.0
-
-    @property
-    def kept(self) -> int:
-        """Position up to which the stream was kept or counted as lost."""
-        return self._offset
-
-    @property
-    def read(self) -> int:
-        """Position up to which the stream was read."""
-        return self._offset + len(self._data)
-
-    @property
-    def lost(self) -> int:
-        """Bytes lost before ``kept`` that no chunk has told yet."""
-        return self._lost
+        self.offset, self.lost = offset, lost
 
     def feed(self, data: bytes, at_us: int) -> None:
-        """Add what was read at ``at_us``; a full chunk is kept at once."""
-        if not self._data:
-            self._due = max(self._due, time.monotonic())
-        while data:
-            if len(self._data) >= CHUNK_BYTES:
-                self.flush()
-            room = CHUNK_BYTES - len(self._data)
-            self._marks.append((len(self._data), at_us))
-            self._data += data[:room]
-            data = data[room:]
-
-    def due_in(self, now: float) -> float | None:
-        """Seconds until the gathered bytes are to be flushed; None when there are none."""
-        return max(0.0, self._due - now) if self._data else None
-
-    def flush(self) -> None:
-        """Keep what was gathered."""
-        if not self._data:
-            return
-        chunk = LogChunk(self._stream, self._offset, bytes(self._data), self._marks, self._rank, self._lost)
-        size, kept = len(self._data), self._keep(chunk)
-        self._lost = 0 if kept else self._lost + size
-        self._offset += size
-        self._data.clear()
-        self._marks = []
-        self._due = time.monotonic() + FLUSH_S
+        """Keep what was read at ``at_us``, at most a chunk of it."""
+        chunk = LogChunk(self._stream, self.offset, data, [(0, at_us)], self._rank, self.lost)
+        self.lost = 0 if self._keep(chunk) else self.lost + len(data)
+        self.offset += len(data)
 
 
-_POSITIONS = struct.Struct("<QQQ")
+_POSITION = struct.Struct("<QQ")
 
 
 class Positions:
-    """Where each stream stands, in memory that the heir shares: kept, read and lost, one row a channel.
+    """Where each stream stands, in memory that the heir shares: offset and loss, one row a channel.
 
     Args:
         descriptor: of a memory file of ``BYTES``.
     """
 
     BYTES = 64 << 10
-    ROWS = BYTES // _POSITIONS.size
 
     def __init__(self, descriptor: int) -> None:
-        # Imported on use: only a wrapper maps memory here.
-        import mmap
-
         self._map = mmap.mmap(descriptor, self.BYTES)
 
     def write(self, row: int, log: StreamLog) -> None:
         """Note where a stream stands."""
-        if row < self.ROWS:
-            _POSITIONS.pack_into(self._map, row * _POSITIONS.size, log.kept, log.read, log.lost)
+        if (row + 1) * _POSITION.size <= self.BYTES:
+            _POSITION.pack_into(self._map, row * _POSITION.size, log.offset, log.lost)
 
-    def read(self, row: int) -> tuple[int, int, int]:
-        """Kept, read and lost."""
-        kept, read, lost = _POSITIONS.unpack_from(self._map, row * _POSITIONS.size)
-        return kept, read, lost
+    def read(self, row: int) -> tuple[int, int]:
+        """Offset and loss."""
+        offset, lost = _POSITION.unpack_from(self._map, row * _POSITION.size)
+        return offset, lost

@@ -1,14 +1,13 @@
 """One thread that moves output: from the ranks' pipes to the terminal, the last lines and the record.
 
-It reads as fast as it can, so that a child waits for nobody but the terminal. Positions are noted where the heir sees
-them, after each read and each flush.
+A child waits for nobody but the terminal. Small writes are gathered in the pipe and not in memory: there the heir finds
+them when the wrapper is killed. What was read is recorded at once, and its position noted where the heir sees it.
 """
 
 import os
 import selectors
 import threading
 import time
-from collections.abc import Callable
 
 from stepward.launch.notes import guarded
 from stepward.launch.output import Channel, Positions, StreamLog
@@ -16,6 +15,10 @@ from stepward.launch.record import now_us
 from stepward.launch.tail import Tail
 from stepward.launch.terminal import Terminal
 
+PAUSE_S = 0.02
+"""Pause after small reads, so that a chatty program costs 50 records a second and stream, not one a line."""
+SMALL_BYTES = 4000
+"""A read of more is followed by the next at once: a pseudo-terminal holds no more than 4095 bytes."""
 DRAIN_S = 2.0
 """Longest time for what an ended process has left in its pipes."""
 
@@ -39,7 +42,7 @@ class Pump:
             self._selector.register(line.channel.ours, selectors.EVENT_READ, line)
         self._thread = threading.Thread(target=self._run, name="stepward-output", daemon=True)
         self._ending = False
-        self._settled = threading.Event()
+        self._asked, self._settled = threading.Event(), threading.Event()
 
     def start(self) -> None:
         """Begin to move."""
@@ -48,13 +51,17 @@ class Pump:
     def settle(self, timeout_s: float) -> None:
         """Wait until what was written before this call has been read, so that the last lines are known."""
         self._settled.clear()
-        os.write(self._woken, b"\0")
+        self._ask()
         self._settled.wait(timeout_s)
+
+    def _ask(self) -> None:
+        self._asked.set()
+        os.write(self._woken, b"\0")
 
     def finish(self) -> None:
         """Move what is still there, flush it, and close the channels."""
         self._ending = True
-        os.write(self._woken, b"\0")
+        self._ask()
         self._thread.join()
         self._selector.close()
         for descriptor in (self._wake, self._woken):
@@ -64,29 +71,24 @@ class Pump:
 
     def _run(self) -> None:
         while not self._ending:
-            guarded("moving output", lambda: self._turn(self._timeout()), False)
+            most = guarded("moving output", lambda: self._turn(None), 0)
+            if 0 < most <= SMALL_BYTES:
+                self._asked.wait(PAUSE_S)
         guarded("moving output", self._drain, None)
-        self._flush(lambda line: True)
         self._terminal.drain()
 
-    def _timeout(self) -> float | None:
-        now = time.monotonic()
-        return min((due for line in self._lines if (due := line.log.due_in(now)) is not None), default=None)
-
-    def _turn(self, timeout: float | None) -> bool:
-        """Move what can be read now; False when that was nothing."""
-        moved = asked = False
+    def _turn(self, timeout: float | None) -> int:
+        """Move what can be read now; the largest read of a channel."""
+        most = 0
         for key, _ in self._selector.select(timeout):
             if key.data is not None:
-                moved |= self._move(key.data)
-            else:
-                os.read(self._wake, 64)
-                asked = True
-        self._flush(lambda line: line.log.due_in(time.monotonic()) == 0.0)
-        if asked and not self._ending:
+                most = max(most, self._move(key.data))
+        if self._asked.is_set() and not self._ending:
+            self._asked.clear()
+            os.read(self._wake, 64)
             self._drain()
             self._settled.set()
-        return moved
+        return most
 
     def _drain(self) -> None:
         """Move all that is there, for a limited time: leftover processes may write for ever."""
@@ -94,26 +96,15 @@ class Pump:
         while self._turn(0.0) and time.monotonic() < until:
             pass
 
-    def _move(self, line: Line) -> bool:
+    def _move(self, line: Line) -> int:
         data = line.channel.read()
         if data == b"":
             self._selector.unregister(line.channel.ours)
         if not data:
-            return False
+            return 0
         line.log.feed(data, now_us())
-        self._note(line)
-        # A terminal may be paused; the record does not wait for it.
-        self._flush(lambda line: line.log.due_in(time.monotonic()) == 0.0)
-        line.tail.feed(line.channel.stream, data)
-        self._terminal.write(line.channel.stream, line.number, data)
-        return True
-
-    def _flush(self, wanted: Callable[[Line], bool]) -> None:
-        for line in self._lines:
-            if wanted(line):
-                line.log.flush()
-                self._note(line)
-
-    def _note(self, line: Line) -> None:
         if self._positions is not None:
             self._positions.write(line.row, line.log)
+        line.tail.feed(line.channel.stream, data)
+        self._terminal.write(line.channel.stream, line.number, data)
+        return len(data)

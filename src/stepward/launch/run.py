@@ -104,10 +104,11 @@ def _pause(context: Context, attempt: Attempt, restart: int) -> bool:
 
 
 def _config(plan: Plan) -> Config:
+    command: list[str] = guarded("masking the command line", partial(_masked, plan.options.command), [])
     return Config(
         key=plan.key,
         name=plan.options.name,
-        software={"command": guarded("masking the command line", partial(_masked, plan.options.command), [])},
+        software={"command": command},
         system={"host": plan.node},
         job=plan.job,
         ranks=plan.world,

@@ -12,6 +12,8 @@ from stepward.settings import Settings
 
 FINISH_S = 10.0
 """Longest wait at the end for a server that is slow or away."""
+STOP_S = 1.0
+"""Longest wait for the shipper's thread to let the folder go."""
 
 
 class Shipping:
@@ -39,10 +41,15 @@ class Shipping:
 
     def finish(self) -> bool:
         """Send the rest, for at most ``FINISH_S``; False when something stays in the spool, which is then said."""
-        shipper = self._shipper
-        sent = shipper is not None and guarded("sending records", lambda: bool(shipper.flush(FINISH_S)), False)
+        shipper, wait_s = self._shipper, FINISH_S if self._has_server() else 0.0
+        sent = shipper is not None and guarded("sending records", lambda: bool(shipper.flush(wait_s)), False)
         if shipper is not None:
-            guarded("ending the sending", lambda: shipper.stop(1.0), None)
+            guarded("ending the sending", lambda: shipper.stop(STOP_S), None)
         if not sent:
             say(f"records of {self._run} wait in {self._root}; send them with: stepward sync --run {self._run}")
         return sent
+
+    def _has_server(self) -> bool:
+        """Whether a server is known, now: one may have come up while the command ran."""
+        known = self._settings is not None and self._settings.server is not None
+        return known or guarded("looking for a server", lambda: configured.load().server is not None, False)

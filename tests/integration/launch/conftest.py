@@ -1,5 +1,6 @@
 """Starts the wrapper as a user would, and reads what it has left in its journals."""
 
+import contextlib
 import os
 import signal
 import struct
@@ -161,7 +162,5 @@ def _children(pid: int) -> list[int]:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
