@@ -9,6 +9,7 @@ export default defineConfig({
     target: "es2023",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: "uplot", test: /node_modules\/uplot/ }] } } },
   },
   server: {
     proxy: { "/api": { target: "http://127.0.0.1:7070" } },

@@ -28,7 +28,7 @@ export const step = (value: number | bigint | null | undefined): string =>
 
 const whole = (value: number): string => (Number.isInteger(value) ? BigInt(value).toString() : String(value));
 const group = (digits: string): string => digits.replace(/\B(?=(\d{3})+(?!\d))/g, " ");
-const tidy = (digits: string): string => digits.replace(/(\.\d*?)0+(?=e|$)/, "$1").replace(/\.(?=e|$)/, "").replace("e+", "e");
+const tidy = (digits: string): string => (digits.includes(".") ? digits.replace(/(\.\d*?)0+(?=e|$)/, "$1").replace(/\.(?=e|$)/, "") : digits).replace("e+", "e");
 
 /** A duration with its two leading units: `3 d 4 h`, `12 min 5 s`, `0.42 s`. */
 export function duration(seconds: number): string {
@@ -81,12 +81,23 @@ const clock = (at: Date): string => `${two(at.getHours())}:${two(at.getMinutes()
 
 /** A number of bytes in binary units. */
 export function bytes(count: number): string {
-  let size = count;
-  for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
-    if (size < 1024 || unit === "TiB") return `${unit === "B" ? size : tidy(size.toFixed(1))} ${unit}`;
-    size /= 1024;
-  }
-  return `${count} B`;
+  const { unit, bytes } = binaryUnit(count);
+  return `${tidy((count / bytes).toFixed(bytes === 1 ? 0 : 1))} ${unit}`;
+}
+
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** The binary unit in which values up to `size` bytes are read, and its bytes. */
+export function binaryUnit(size: number): { unit: string; bytes: number } {
+  const power = Math.min(BINARY.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, size)) / 10)));
+  return { unit: BINARY[power]!, bytes: 1024 ** power };
+}
+
+/** A value with its unit in few characters; bytes (`B`, `B/s`) in binary units. */
+export function withUnit(value: number, unit: string): string {
+  if (!Number.isFinite(value) || (unit !== "B" && unit !== "B/s")) return brief(value) + (unit && Number.isFinite(value) ? ` ${unit}` : "");
+  const binary = binaryUnit(Math.abs(value));
+  return `${tidy((value / binary.bytes).toPrecision(4))} ${binary.unit}${unit.slice(1)}`;
 }
 
 /** `1 line`, `2 lines`. */

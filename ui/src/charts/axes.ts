@@ -2,10 +2,11 @@
 
 import type uPlot from "uplot";
 import type { Axis } from "../state/url";
-import { brief, step } from "../words";
+import { binaryUnit, brief, step, withUnit } from "../words";
 import type { Palette } from "./palette";
 import { durationTicks, fraction, linearTicks, logTicks, type Range, valueAt } from "./ticks";
 
+const BYTES = new Set(["B", "B/s"]);
 const FONT = "11px system-ui, sans-serif";
 
 /** What is in view; the axes read it anew at each drawing. */
@@ -14,6 +15,7 @@ export interface Scales {
   x: Range;
   y: Range;
   log: boolean;
+  unit: string;
 }
 
 /** From a value to uPlot's own scale, and back. */
@@ -31,14 +33,14 @@ export function axes(scales: () => Scales, palette: Palette): uPlot.Axis[] {
     grid: { stroke: palette.grid, width: 1 },
     ticks: { show: false },
   };
-  return [{ ...style, ...horizontal(scales), size: 30, gap: 6 }, { ...style, ...vertical(scales), gap: 6 }];
+  return [{ ...style, ...horizontal(scales), size: scales().axis === "time" ? 40 : 28, gap: 6 }, { ...style, ...vertical(scales), gap: 6 }];
 }
 
 function horizontal(scales: () => Scales): uPlot.Axis {
   if (scales().axis === "time") return { values: CALENDAR, space: 64 };
   const ticks = (width: number): number[] => {
     const { axis, x } = scales();
-    const target = Math.max(2, Math.floor(width / 90));
+    const target = Math.max(2, Math.floor(width / 75));
     return axis === "relative" ? durationTicks(x, target) : linearTicks(x, target, 1);
   };
   return {
@@ -49,13 +51,17 @@ function horizontal(scales: () => Scales): uPlot.Axis {
 
 function vertical(scales: () => Scales): uPlot.Axis {
   const ticks = (height: number): number[] => {
-    const { y, log } = scales();
-    const target = Math.max(2, Math.floor(height / 38));
-    return log ? logTicks(y, target) : linearTicks(y, target);
+    const { y, log, unit } = scales();
+    const target = Math.max(2, Math.floor(height / 36));
+    if (log) return logTicks(y, target);
+    if (!BYTES.has(unit)) return linearTicks(y, target);
+    const { bytes } = binaryUnit(Math.max(Math.abs(y[0]), Math.abs(y[1])));
+    return linearTicks([y[0] / bytes, y[1] / bytes], target).map((tick) => tick * bytes);
   };
+  const say = (tick: number) => (BYTES.has(scales().unit) ? withUnit(tick, scales().unit) : brief(tick));
   return {
     splits: (u) => ticks(u.bbox.height / devicePixelRatio).map((tick) => toY(scales(), tick)),
-    values: (u) => ticks(u.bbox.height / devicePixelRatio).map(brief),
+    values: (u) => ticks(u.bbox.height / devicePixelRatio).map(say),
     size: (_u, values) => Math.max(38, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value.length))),
   };
 }

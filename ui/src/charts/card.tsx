@@ -10,7 +10,7 @@ import { ProblemNote, Skeleton } from "../parts/notice";
 import { adjust, href, place } from "../state/place";
 import { dark } from "../state/theme";
 import { type Axis, type RunPlace, type Split } from "../state/url";
-import { brief, count } from "../words";
+import { brief, count, withUnit } from "../words";
 import { csv } from "./csv";
 import { useChart } from "./fetch";
 import { palette } from "./palette";
@@ -49,7 +49,6 @@ export function Card({ run, series, axis, look, by, width, height, full }: CardP
       <figcaption class="row">
         <span class="card-name clip grow" title={series.metric}>
           <bdi>{series.metric}</bdi>
-          {series.unit && <span class="faint"> {series.unit}</span>}
         </span>
         {chart && drawn && <Readout shape={drawn} unit={series.unit} />}
         <Tools {...{ run, series, chart, drawn, look, full: full ?? false, box }} onTable={() => setTabled(true)} />
@@ -107,8 +106,8 @@ function Readout({ shape, unit }: { shape: Shape; unit: string }) {
   const bad = n_nan[i] ? NaN : n_posinf[i] ? Infinity : n_neginf[i] ? -Infinity : null;
   const value = (at === undefined ? last[i] : mean[i]) ?? bad;
   return value === null || value === undefined ? null : (
-    <span class="readout number" title={unit}>
-      {brief(value)}
+    <span class="readout number">
+      {withUnit(value, unit)}
     </span>
   );
 }

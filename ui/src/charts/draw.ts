@@ -25,7 +25,7 @@ export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], p
   ctx.rect(left, top, width, height);
   ctx.clip();
   ctx.lineJoin = "round";
-  for (const restart of restarts) if (restart.attempt > 1) paintRestart(frame, restart, palette);
+  paintRestarts(frame, restarts.filter((restart) => restart.attempt > 1), palette);
   for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
   shape.strokes.forEach((stroke, i) => paintStroke(frame, stroke, palette, i === loud));
   for (const stroke of shape.strokes) for (const hole of stroke.holes) paintHole(frame, hole, palette);
@@ -85,7 +85,7 @@ function trace(frame: Frame, stroke: Stroke, ys: readonly (number | null)[]): vo
   const through = stroke.low === null && ys === (stroke.raw ?? stroke.y);
   ctx.beginPath();
   for (const [from, to] of stretches(ys)) {
-    if (from === to) dot(ctx, px(x[from]!), py(ys[from]!), 1.6 * dense);
+    if (from === to) dot(ctx, px(x[from]!), py(ys[from]!), 2.2 * dense);
     for (let i = from; i <= to; i++) {
       const [at, low, high] = [px(x[i]!), line.min[i] ?? null, line.max[i] ?? null];
       if (i === from) ctx.moveTo(at, py(ys[i]!));
@@ -141,21 +141,25 @@ function arrow(ctx: CanvasRenderingContext2D, x: number, y: number, height: numb
   ctx.fill();
 }
 
-function paintRestart(frame: Frame, restart: Chart["restarts"][number], palette: Palette): void {
+function paintRestarts(frame: Frame, restarts: Chart["restarts"], palette: Palette): void {
   const { ctx, top, left, width, height, dense, px } = frame;
-  const x = Math.round(px(restart.x)) + 0.5;
-  if (x < left || x > left + width) return;
   ctx.strokeStyle = ctx.fillStyle = palette.restart;
   ctx.lineWidth = dense;
-  ctx.setLineDash([2 * dense, 3 * dense]);
-  ctx.beginPath();
-  ctx.moveTo(x, top);
-  ctx.lineTo(x, top + height);
-  ctx.stroke();
-  ctx.setLineDash([]);
   ctx.font = `600 ${10 * dense}px system-ui, sans-serif`;
   ctx.textBaseline = "top";
-  const beyond = x > left + width - 60 * dense;
-  ctx.textAlign = beyond ? "right" : "left";
-  ctx.fillText(`attempt ${restart.attempt}`, x + (beyond ? -4 : 4) * dense, top + 2 * dense);
+  ctx.textAlign = "left";
+  restarts.forEach(({ attempt, x }, i) => {
+    const at = Math.round(px(x)) + 0.5;
+    const end = Math.min(left + width, i + 1 < restarts.length ? px(restarts[i + 1]!.x) : Infinity);
+    if (at < left || at > left + width) return;
+    ctx.setLineDash([2 * dense, 3 * dense]);
+    ctx.beginPath();
+    ctx.moveTo(at, top);
+    ctx.lineTo(at, top + height);
+    ctx.stroke();
+    // The whole word where it fits before the next restart, else the number alone.
+    const fitting = [`attempt ${attempt}`, String(attempt)].find((text) => ctx.measureText(text).width + 6 * dense < end - at);
+    if (fitting) ctx.fillText(fitting, at + 4 * dense, top + 2 * dense);
+  });
+  ctx.setLineDash([]);
 }

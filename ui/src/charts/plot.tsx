@@ -50,7 +50,7 @@ export function Plot({ chart, shape, log, zoom, height, summary, onZoom }: PlotP
   const plot = useRef<uPlot | null>(null);
   const [pointer, setPointer] = useState<Pointer | null>(null);
   const colours = palette(dark.value);
-  const scales: Scales = { axis: chart.x, x: zoom ?? shape.x, y: shape.y, log };
+  const scales: Scales = { axis: chart.x, x: zoom ?? shape.x, y: shape.y, log, unit: chart.unit };
   const live = useRef<Live>(null!);
   live.current = { chart, shape, scales, palette: colours, onZoom };
 

@@ -15,7 +15,9 @@ export function valueAt(fraction: number, [low, high]: Range): number {
 /** A range with room around it; never empty, never infinite. */
 export function padded([low, high]: Range, share = 0.06): Range {
   const span = high / 2 - low / 2;
-  const room = span > 0 ? span * 2 * share : low === 0 ? 1 : Math.abs(low) * 0.1;
+  // Less than a double can tell apart is rounding, not a range.
+  const real = span > Math.max(Math.abs(low), Math.abs(high)) * 1e-12;
+  const room = real ? span * 2 * share : low === 0 ? 1 : Math.abs(low) * 0.1;
   const limit = Number.MAX_VALUE;
   return [Math.max(-limit, low - room), Math.min(limit, high + room)];
 }
@@ -35,9 +37,9 @@ export function linearTicks([low, high]: Range, target: number, least = 0): numb
 
 function niceStep(half: number): number {
   const power = 10 ** Math.floor(Math.log10(half));
-  // `half` is half of the wanted step: its mantissa, 1 to 10, is rounded up to half of 2, 5, 10 or 20.
+  // `half` is half of the wanted step: its mantissa, 1 to 10, goes to half of the nearest of 2, 5, 10 and 20.
   const mantissa = half / power;
-  return power * (mantissa <= 1 ? 2 : mantissa <= 2.5 ? 5 : mantissa <= 5 ? 10 : 20);
+  return power * (mantissa <= 1.5 ? 2 : mantissa <= 3.5 ? 5 : mantissa <= 7 ? 10 : 20);
 }
 
 /** Powers of ten within a positive range; 2 and 5 between them where there is room. */

@@ -26,7 +26,7 @@ export interface CellContext {
 const editor = <T,>(change: (value: T) => void) => (mayEdit() ? change : undefined);
 
 export const BUILT_IN: readonly Column[] = [
-  { id: "state", title: "State", width: 116, sort: "state", cell: (run) => <Chip state={run.state} title={run.state_reason} /> },
+  { id: "state", title: "State", width: 126, sort: "state", cell: (run) => <Chip state={run.state} title={run.state_reason} /> },
   { id: "step", title: "Step", width: 90, sort: "step", right: true, cell: (run) => step(run.step) },
   { id: "duration", title: "Duration", width: 104, sort: null, right: true, cell: (run, { now }) => sayDuration(run, now) },
   { id: "started_at", title: "Started", width: 104, sort: "started_at", right: true, cell: (run, { now }) => sayWhen(run.started_at, now) },
@@ -80,7 +80,7 @@ function columnOf(id: string): Column | undefined {
   const own = BUILT_IN.find((column) => column.id === id);
   if (own) return own;
   const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
-  if (kind === "metric") return { id, title: name, width: 110, sort: `metric.${quoted(name)}`, right: true, cell: (run) => latest(run, name) };
+  if (kind === "metric") return { id, title: name, width: 124, sort: `metric.${quoted(name)}`, right: true, cell: (run) => latest(run, name) };
   if (kind === "config") return { id, title: name, width: 120, sort: `config.${name.split(".").map(quoted).join(".")}`, cell: (_, { config }) => leaf(config?.get(name)) };
   return undefined;
 }

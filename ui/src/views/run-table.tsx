@@ -27,9 +27,10 @@ interface Props {
 export function RunTable({ place, list, columns, selected, cursor, toggle }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
-  const total = Math.max(list.total ?? 0, list.items.length);
+  const { items, total: matching, problem } = list.loaded.value;
+  const total = Math.max(matching ?? 0, items.length);
   const [first, end] = rowsInView(view, ROW, total);
-  const shown = list.items.slice(first, end);
+  const shown = items.slice(first, end);
   const configs = useConfigs(columns.some((column) => column.id.startsWith("config:")) ? shown : []);
   useEffect(() => list.reach(end), [list, end]);
   useLayoutEffect(() => reveal(box.current!, cursor), [cursor]);
@@ -71,7 +72,7 @@ export function RunTable({ place, list, columns, selected, cursor, toggle }: Pro
           <tr aria-hidden="true" style={{ height: `${Math.max(0, total - end) * ROW}px` }} />
         </tbody>
       </table>
-      {list.problem && <ProblemNote problem={list.problem} retry={() => void list.head()} />}
+      {problem && <ProblemNote problem={problem} retry={() => void list.head()} />}
     </div>
   );
 }

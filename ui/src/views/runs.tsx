@@ -18,13 +18,14 @@ import "./runs.css";
 
 export function RunsView({ place }: { place: RunsPlace }) {
   const list = useRuns(place);
+  const { items, total, problem } = list.loaded.value;
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const [cursor, setCursor] = useState(-1);
   const filter = useRef<HTMLInputElement>(null);
-  const columns = columnsOf(place.columns, list.items);
+  const columns = columnsOf(place.columns, items);
   const toggle = (run: Run) => select((old) => (old.has(run.id) ? new Set([...old].filter((id) => id !== run.id)) : new Set([...old, run.id])));
-  const current = list.items[cursor];
-  const move = (by: number) => setCursor(Math.max(0, Math.min(list.items.length - 1, cursor + by)));
+  const current = items[cursor];
+  const move = (by: number) => setCursor(Math.max(0, Math.min(items.length - 1, cursor + by)));
   useKeys({
     "/": () => filter.current?.focus(),
     j: () => move(1),
@@ -33,16 +34,16 @@ export function RunsView({ place }: { place: RunsPlace }) {
     Enter: () => current && go(runPlace(current.id)),
     Escape: () => select(new Set()),
   });
-  const chosen = list.items.filter((run) => selected.has(run.id));
+  const chosen = items.filter((run) => selected.has(run.id));
   return (
     <main class="runs">
       <div class="runs-bar">
         <h1 class="out-of-sight">Runs</h1>
-        <FilterBox input={filter} place={place} problem={list.problem?.code === "bad_filter" ? list.problem : null} />
+        <FilterBox input={filter} place={place} problem={problem?.code === "bad_filter" ? problem : null} />
         <span class="faint small number grow" role="status">
-          {list.total === null ? "" : count(list.total, "run")}
+          {total === null ? "" : count(total, "run")}
         </span>
-        <ColumnPicker place={place} columns={columns} runs={list.items} />
+        <ColumnPicker place={place} columns={columns} runs={items} />
       </div>
       {chosen.length > 0 && <SelectionBar chosen={chosen} list={list} clear={() => select(new Set())} />}
       <Content {...{ place, list, columns, selected, toggle, cursor }} />
@@ -53,13 +54,14 @@ export function RunsView({ place }: { place: RunsPlace }) {
 type ContentProps = { place: RunsPlace; list: RunList } & Omit<Parameters<typeof RunTable>[0], "list" | "place">;
 
 function Content({ place, list, ...table }: ContentProps) {
-  if (list.problem && !list.items.length) {
+  const { items, total, problem } = list.loaded.value;
+  if (problem && !items.length) {
     // A filter's error stands at the filter, where it can be mended.
-    if (list.problem.code === "bad_filter") return <Empty title="The filter is not understood" />;
-    return <ProblemNote problem={list.problem} retry={() => void list.head()} />;
+    if (problem.code === "bad_filter") return <Empty title="The filter is not understood" />;
+    return <ProblemNote problem={problem} retry={() => void list.head()} />;
   }
-  if (list.total === null) return <Skeleton lines={14} />;
-  if (!list.total) return place.filter ? <NoMatch /> : <NoRuns project={place.project} />;
+  if (total === null) return <Skeleton lines={14} />;
+  if (!total) return place.filter ? <NoMatch /> : <NoRuns project={place.project} />;
   return <RunTable {...table} place={place} list={list} />;
 }
 

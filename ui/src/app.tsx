@@ -1,0 +1,138 @@
+/** The frame around every view: the bar on top, the banner of a lost server, help; and which view the place names. */
+
+import { useEffect, useState } from "preact/hooks";
+import { get, type Problem, type Project, reachable, signedOut } from "./api";
+import { useKeys } from "./keys";
+import { Glyph } from "./parts/glyph";
+import { lazy } from "./parts/lazy";
+import { Empty, ProblemNote, Skeleton, Toast } from "./parts/notice";
+import { hush, on, resyncs, retry, retryAt, watch } from "./state/live";
+import { asProblem, useLoad } from "./state/load";
+import { now } from "./state/now";
+import { adjust, go, href, place } from "./state/place";
+import { enter, session } from "./state/session";
+import { dark, toggleTheme } from "./state/theme";
+import { type Place, runsPlace } from "./state/url";
+import { LoginView } from "./views/login";
+import { RunsView } from "./views/runs";
+import "./app.css";
+
+const Help = lazy(async () => (await import("./views/help")).Help);
+const RunView = lazy(async () => (await import("./views/run")).RunView);
+const SettingsView = lazy(async () => (await import("./views/settings")).SettingsView);
+
+export function App() {
+  const [entered, setEntered] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const begin = () => {
+    setProblem(null);
+    enter().then(() => setEntered(true), (error: unknown) => setProblem(asProblem(error)));
+  };
+  useEffect(begin, []);
+  const inside = entered && session.value !== null && !signedOut.value;
+  useEffect(() => (inside ? watch(null) : hush()), [inside]);
+  if (problem) return <main class="alone"><ProblemNote problem={problem} retry={begin} /></main>;
+  if (!entered) return <Skeleton />;
+  return (
+    <>
+      {inside ? <Inside /> : <LoginView onDone={() => resyncs.value++} />}
+      <Toast />
+    </>
+  );
+}
+
+function Inside() {
+  const [helping, help] = useState(false);
+  const here = place.value;
+  useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g s": () => go({ view: "settings" }), t: toggleTheme });
+  useEffect(() => void (document.title = titleOf(here)), [here]);
+  return (
+    <>
+      <Bar here={here} help={() => help(true)} />
+      <Banner />
+      <View here={here} />
+      {helping && <Help onClose={() => help(false)} />}
+    </>
+  );
+}
+
+function View({ here }: { here: Place }) {
+  switch (here.view) {
+    case "runs":
+      return <RunsView place={here} />;
+    case "run":
+      return <RunView key={here.run} place={here} />;
+    case "settings":
+      return <SettingsView />;
+    case "missing":
+      return (
+        <main>
+          <Empty title="There is no such page">
+            <a class="button" href={href(runsPlace())}>
+              Runs
+            </a>
+          </Empty>
+        </main>
+      );
+  }
+}
+
+const titleOf = (here: Place): string => (here.view === "run" ? `${here.run} · stepward` : here.view === "settings" ? "Settings · stepward" : "stepward");
+
+function Bar({ here, help }: { here: Place; help(): void }) {
+  return (
+    <header class="bar">
+      <a class="brand" href={href(runsPlace())}>
+        <img src="icon.svg" alt="" width="20" height="20" />
+        stepward
+      </a>
+      <nav class="row" aria-label="Main">
+        <a href={href(runsPlace())} aria-current={here.view === "runs" ? "page" : undefined}>
+          Runs
+        </a>
+      </nav>
+      {here.view === "runs" && <ProjectSwitch project={here.project} />}
+      <span class="grow" />
+      <button class="quiet icon" aria-label={dark.value ? "Light theme" : "Dark theme"} title="Light or dark (t)" onClick={toggleTheme}>
+        <Glyph name="moon" />
+      </button>
+      <button class="quiet icon" aria-label="Keyboard help" title="Keyboard help (?)" onClick={help}>
+        <Glyph name="help" />
+      </button>
+      <a class="button quiet icon" aria-label="Settings" title="Settings (g s)" href={href({ view: "settings" })} aria-current={here.view === "settings" ? "page" : undefined}>
+        <Glyph name="gear" />
+      </a>
+    </header>
+  );
+}
+
+function ProjectSwitch({ project }: { project: string }) {
+  const { value: projects, reload } = useLoad("projects", (signal) => get<Project[]>("projects", { signal }));
+  const names = projects?.map(({ name }) => name) ?? [];
+  useEffect(() => on("run", ({ run }) => projects && !names.includes(run.project) && reload()), [projects]);
+  if (project && !names.includes(project)) names.push(project);
+  return (
+    <select aria-label="Project" value={project} onChange={(event) => adjust({ project: event.currentTarget.value })}>
+      <option value="">All projects</option>
+      {names.map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** Says that what is seen may be old, and when the next try is. */
+function Banner() {
+  const at = retryAt.value;
+  if (at === null && reachable.value) return null;
+  const wait = Math.max(0, Math.ceil(((at ?? now.value) - now.value) / 1000));
+  return (
+    <div class="banner" role="status">
+      <Glyph name="warn" />
+      <span class="grow">The server does not answer. What you see was loaded before; {wait ? `next try in ${wait} s` : "trying again"}.</span>
+      <button onClick={retry}>Try now</button>
+    </div>
+  );
+}

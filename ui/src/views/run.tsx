@@ -1,0 +1,90 @@
+/** One run: its head with state and attempts, and a tab for each way to look into it. */
+
+import { useKeys } from "../keys";
+import type { Run } from "../api";
+import { lazy } from "../parts/lazy";
+import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { go, href } from "../state/place";
+import { useRun, useSeries } from "../state/run";
+import { type RunPlace, runPlace, runsPlace, type Tab, TABS } from "../state/url";
+import { Configuration } from "./configuration";
+import { Logs } from "./logs";
+import { Ranks } from "./ranks";
+import { RunHead } from "./run-head";
+import "./run.css";
+
+const Board = lazy(async () => (await import("./board")).Board);
+const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks" };
+
+export function RunView({ place }: { place: RunPlace }) {
+  const open = useRun(place.run);
+  const run = open.value;
+  useKeys({
+    u: () => go(runsPlace()),
+    ...Object.fromEntries(TABS.map((tab, i) => [String(i + 1), () => go(onTab(place, tab))])),
+  });
+  if (open.removed) return <Gone />;
+  if (!run) return <main class="run">{open.problem ? <Failed open={open} named={place.run} /> : <Skeleton lines={12} />}</main>;
+  return (
+    <main class="run">
+      <RunHead run={run} put={open.put} />
+      <nav class="tabs" aria-label="Views of the run">
+        {TABS.map((tab) => (
+          <a key={tab} href={href(onTab(place, tab))} aria-current={tab === place.tab ? "page" : undefined}>
+            {NAMES[tab]}
+          </a>
+        ))}
+      </nav>
+      <div class="tab">
+        <TabContent run={run} place={place} />
+      </div>
+    </main>
+  );
+}
+
+/** The same view on another tab; what only makes sense on the old one (a zoom, a line) stays behind. */
+const onTab = (place: RunPlace, tab: Tab): RunPlace => {
+  const { x, smooth, log, band, by, pin, stream } = place;
+  return runPlace(place.run, { tab, x, smooth, log, band, by, pin, stream });
+};
+
+function TabContent({ run, place }: { run: Run; place: RunPlace }) {
+  const series = useSeries(run.id);
+  switch (place.tab) {
+    case "charts":
+    case "system":
+      return <Board key={place.tab} run={run} place={place} series={series} system={place.tab === "system"} />;
+    case "logs":
+      return <Logs run={run} place={place} />;
+    case "configuration":
+      return <Configuration run={run} place={place} />;
+    case "ranks":
+      return <Ranks run={run} place={place} />;
+  }
+}
+
+function Failed({ open, named }: { open: ReturnType<typeof useRun>; named: string }) {
+  if (open.problem?.status !== 404) return <ProblemNote problem={open.problem!} retry={open.reload} />;
+  return (
+    <Empty title="No such run">
+      <p>
+        <code>{named}</code> is not here, or is in a project that you may not see.
+      </p>
+      <a class="button" href={href(runsPlace())}>
+        All runs
+      </a>
+    </Empty>
+  );
+}
+
+function Gone() {
+  return (
+    <main class="run">
+      <Empty title="This run was deleted">
+        <a class="button" href={href(runsPlace())}>
+          All runs
+        </a>
+      </Empty>
+    </main>
+  );
+}
