@@ -43,6 +43,9 @@ FROM buckets LEFT JOIN ends e USING (line, bucket) ORDER BY line, bucket
 """
 
 _LISTED = 64
+"""Series that a filter names one by one; more are given as a range of numbers."""
+_FAR = 1e300
+"""Beyond every step and every time, and still finite when it is multiplied."""
 
 
 def read_chart(connection: duckdb.DuckDBPyConnection, query: ChartQuery) -> Chart:
@@ -94,7 +97,7 @@ def _range(
 def _asked(bound: float | None, query: ChartQuery, whole: Callable[[float], int]) -> int | None:
     if bound is None or math.isnan(bound):
         return None
-    if math.isinf(bound):
+    if abs(bound) >= _FAR:
         return INT64_MAX if bound > 0 else INT64_MIN
     if query.x == "step":
         exact = whole(bound)
