@@ -104,6 +104,11 @@ def outcome(argv: Sequence[str]) -> int:
     try:
         code = app(args=list(argv), prog_name="stepward", standalone_mode=False)
         sys.stdout.flush()
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):
+            # typer answers a broken pipe by itself, with a 1 that says nothing.
+            return report(ending.__context__)
+        raise
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("STEPWARD_TRACEBACK"):
             raise

@@ -61,6 +61,7 @@ class Home:
             assert self.server.wait(15) == 0
             self.server.stdout.close()
             self.server = None
+            assert os.listdir(f"{self.root}/state/stepward/servers") == []
 
     def popen(self, *arguments, **env):
         """Start a command."""

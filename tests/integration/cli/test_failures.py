@@ -38,7 +38,7 @@ def test_a_bad_token(home):
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "watch", "export"])
-def test_an_no_such_run(home, command):
+def test_an_unknown_run(home, command):
     failed(home(command, "no such run"), 1, "no_such_run")
 
 

@@ -85,7 +85,7 @@ def test_diff_shows_what_differs_and_values_beside_each_other(stepward):
     assert "\x1b" not in table and "evil\\x1b" in table
 
 
-def test_an_no_such_run(stepward):
+def test_an_unknown_run(stepward):
     code, out, err = stepward("show", "nope")
     assert (code, out) == (1, "") and "[no_such_run]" in err and "stepward ls" in err
 
