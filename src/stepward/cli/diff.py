@@ -8,6 +8,7 @@ import typer
 
 from stepward.cli.connection import RunArgument, connect, find_run
 from stepward.cli.figures import figure
+from stepward.cli.show import SAMPLED
 from stepward.cli.table import Column, Format, FormatOption, show
 from stepward.model.resources import Run, RunConfig
 
@@ -66,7 +67,7 @@ def config_differences(one: RunConfig, two: RunConfig, trees: list[str]) -> list
 
 def metrics_beside(one: Run, two: Run) -> list[Difference]:
     """Latest values that the users logged, where either run has one."""
-    names = sorted(name for name in one.latest.keys() | two.latest.keys() if not name.startswith("system/"))
+    names = sorted(name for name in one.latest.keys() | two.latest.keys() if not name.startswith(SAMPLED))
     return [Difference("metric", name, _latest(one, name), _latest(two, name)) for name in names]
 
 

@@ -58,14 +58,14 @@ def columns(now: float, metrics: list[str]) -> list[Column[Run]]:
     return [
         Column("id", lambda run: run.id, lambda run: run.id[:SHOWN_ID]),
         Column("name", lambda run: run.name, flexible=True),
-        Column("project", lambda run: run.project, flexible=True),
+        Column("project", lambda run: run.project, flexible=True, spare=True),
         Column("state", lambda run: run.state.value, style=colour),
-        Column("attempts", lambda run: len(run.attempts), right=True),
+        Column("attempts", lambda run: len(run.attempts), right=True, spare=True),
         Column("step", lambda run: run.step, right=True),
         *(_metric_column(name) for name in metrics),
         Column("started_at", lambda run: run.started_at, lambda run: ago(run.started_at, now), right=True),
-        Column("ended_at", lambda run: run.ended_at, lambda run: ago(run.ended_at, now), right=True),
-        Column("tags", lambda run: run.tags, lambda run: " ".join(run.tags), flexible=True),
+        Column("ended_at", lambda run: run.ended_at, lambda run: ago(run.ended_at, now), right=True, spare=True),
+        Column("tags", lambda run: run.tags, lambda run: " ".join(run.tags), flexible=True, spare=True),
     ]
 
 

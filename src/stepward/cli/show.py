@@ -14,6 +14,9 @@ from stepward.model.resources import Attempt, LatestValue, Run
 
 app = typer.Typer()
 
+SAMPLED = "system/"
+"""Beginning of the names of metrics that are sampled, not logged by the user."""
+
 
 class Latest(NamedTuple):
     """The newest value of a metric."""
@@ -43,13 +46,18 @@ def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
 
 def latest_rows(run: Run) -> list[Latest]:
     """Latest values by name, what the user logged before what was sampled."""
-    ordered = sorted(run.latest, key=lambda metric: (metric.startswith("system/"), metric))
+    ordered = sorted(run.latest, key=lambda metric: (metric.startswith(SAMPLED), metric))
     return [Latest(metric, run.latest[metric]) for metric in ordered]
+
+
+def _step(row: Latest) -> str:
+    """The step; that of a sampled metric only counts samples, which says nothing to people."""
+    return "-" if row.metric.startswith(SAMPLED) else str(row.point.step)
 
 
 LATEST: list[Column[Latest]] = [
     Column("metric", lambda row: row.metric, flexible=True),
-    Column("step", lambda row: row.point.step, right=True),
+    Column("step", lambda row: row.point.step, _step, right=True),
     Column("value", lambda row: row.point.value, lambda row: figure(row.point.value), right=True),
 ]
 
@@ -61,7 +69,13 @@ def attempt_columns(now: float) -> list[Column[Attempt]]:
         Column("state", lambda attempt: attempt.state.value, style=lambda attempt: COLOURS.get(attempt.state, "red")),
         Column("ended_by", _ended_by, title="EXIT"),
         Column("ranks", lambda attempt: attempt.ranks, right=True),
-        Column("nodes", lambda attempt: attempt.nodes, lambda attempt: " ".join(attempt.nodes) or "-", flexible=True),
+        Column(
+            "nodes",
+            lambda attempt: attempt.nodes,
+            lambda attempt: " ".join(attempt.nodes) or "-",
+            flexible=True,
+            spare=True,
+        ),
         Column("steps", _steps, right=True),
         Column(
             "started_at", lambda attempt: attempt.started_at, lambda attempt: ago(attempt.started_at, now), right=True

@@ -1,8 +1,8 @@
 """Answers as a table for people, as JSON and as CSV for programs: the three ``--format`` of every reading command.
 
-A table shows rounded and relative values and fits the terminal: the columns marked ``flexible`` are cut in the middle
-until it does. JSON is the API's own document. CSV holds the exact values. Colours appear on a terminal alone, and not
-with ``NO_COLOR``.
+A table shows rounded and relative values and fits the terminal: columns marked ``flexible`` are cut in the middle, then
+those marked ``spare`` are left out. JSON is the API's own document. CSV holds the exact values. Colours appear on a
+terminal alone, and not with ``NO_COLOR``.
 """
 
 import csv
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 _GAP = "  "
-_LEAST = 8
-"""Cells below which a flexible column is not cut; a narrower terminal cuts the whole line."""
+_LEAST = 16
+"""Cells below which a flexible column is not cut, until nothing else is left to cut."""
 
 
 class Format(StrEnum):
@@ -45,6 +45,7 @@ class Column(NamedTuple, Generic[Row]):
     flexible: bool = False
     style: Callable[[Row], str] | None = None
     title: str | None = None
+    spare: bool = False
 
     @property
     def head(self) -> str:
@@ -103,31 +104,53 @@ def write_table(columns: Sequence[Column[Row]], rows: Sequence[Row], *, console:
 
     out = console or terminal()
     width = out.width if out.is_terminal else None
-    head, *lines = layout(columns, rows, width)
+    shown, (head, *lines) = layout(columns, rows, width)
     out.print(Text(_GAP.join(head).rstrip(), style="bold"), soft_wrap=True)
     for row, line in zip(rows, lines, strict=True):
         text = Text()
-        for place, (column, cell) in enumerate(zip(columns, line, strict=True)):
+        for place, (column, cell) in enumerate(zip(shown, line, strict=True)):
             text.append(_GAP if place else "")
             text.append(cell, style=column.style(row) if column.style else "")
         text.rstrip()
         out.print(text, soft_wrap=True)
 
 
-def layout(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int | None) -> list[list[str]]:
-    """The padded cells of head and rows, together at most ``width`` cells wide (None: as wide as they are)."""
-    table = [[column.head for column in columns]]
-    table += [[column.cell(row) for column in columns] for row in rows]
+def layout(
+    columns: Sequence[Column[Row]], rows: Sequence[Row], width: int | None
+) -> tuple[list[Column[Row]], list[list[str]]]:
+    """The columns that find room, and the padded cells of head and rows, together at most ``width`` cells wide.
+
+    ``width`` None means as wide as they are.
+    """
+    shown = list(columns)
+    table = [[column.head for column in columns], *([column.cell(row) for column in columns] for row in rows)]
     widths = [max(cells(line[place]) for line in table) for place in range(len(columns))]
     if width is not None:
-        _shrink(widths, [column.flexible for column in columns], width - len(_GAP) * (len(columns) - 1))
-    return [
+        shown = _with_room(columns, widths, width)
+        table = [[line[columns.index(column)] for column in shown] for line in table]
+        widths = [widths[columns.index(column)] for column in shown]
+        _shrink(widths, [column.flexible for column in shown], width - len(_GAP) * (len(shown) - 1))
+    return shown, [
         [
             pad(cut_middle(cell, wide), wide, right=column.right)
-            for cell, wide, column in zip(line, widths, columns, strict=True)
+            for cell, wide, column in zip(line, widths, shown, strict=True)
         ]
         for line in table
     ]
+
+
+def _with_room(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[Column[Row]]:
+    """Leave spare columns out, the last first, until the rest fits with its flexible columns cut."""
+    least = {
+        column: min(wide, _LEAST) if column.flexible else wide for column, wide in zip(columns, widths, strict=True)
+    }
+    shown = list(columns)
+    for column in reversed(columns):
+        if sum(least[one] for one in shown) + len(_GAP) * (len(shown) - 1) <= width:
+            break
+        if column.spare:
+            shown.remove(column)
+    return shown
 
 
 def _shrink(widths: list[int], flexible: Sequence[bool], room: int) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stepward.cli.figures import figure, sparkline
 from stepward.cli.ls import COLOURS, columns
-from stepward.cli.show import attempt_columns, facts
+from stepward.cli.show import SAMPLED, attempt_columns, facts
 from stepward.cli.table import layout
 from stepward.cli.text import cut_middle, pad, safe
 from stepward.client.api import Client
@@ -86,7 +86,8 @@ class OneRun:
             (safe(self.run.name), "bold"), "  ", (self.run.state.value, COLOURS.get(self.run.state, "red"))
         )
         told = [Text(f"  {name:<9} {safe(value)}") for name, value in facts(self.run, now)]
-        attempts = [Text("  ".join(row)) for row in layout(attempt_columns(now), self.run.attempts, width)]
+        _, table = layout(attempt_columns(now), self.run.attempts, width)
+        attempts = [Text("  ".join(row)) for row in table]
         picture = [head, *told, Text(), *attempts, Text(), *(self._spark(metric) for metric in self._drawn())]
         for line in picture:
             line.truncate(width, overflow="ellipsis")
@@ -105,7 +106,7 @@ class OneRun:
         return Text(f"{name}  {value}  ").append(sparkline(self._sparks.get(metric, [])), style="cyan")
 
     def _drawn(self) -> list[str]:
-        return sorted(self.run.latest, key=lambda name: (name.startswith("system/"), name))[:SPARKS]
+        return sorted(self.run.latest, key=lambda name: (name.startswith(SAMPLED), name))[:SPARKS]
 
 
 class AllRuns:
@@ -133,5 +134,5 @@ class AllRuns:
 
     def lines(self, width: int, now: float) -> list[Text]:
         """The table of ``ls``."""
-        table = layout(columns(now, []), self._runs, width)
+        _, table = layout(columns(now, []), self._runs, width)
         return [Text("  ".join(row), style="" if place else "bold") for place, row in enumerate(table)]

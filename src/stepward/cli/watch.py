@@ -14,6 +14,7 @@ import typer
 from stepward.cli.connection import ProjectOption, connect, find_run
 from stepward.cli.figures import figure
 from stepward.cli.ls import columns
+from stepward.cli.show import SAMPLED
 from stepward.cli.table import Format, FormatOption, terminal, write_csv, write_json
 from stepward.cli.text import safe
 from stepward.client.live import Away, Live
@@ -109,7 +110,7 @@ def _tell(view: "View", live: Live, output: Format) -> None:
 
 def _line(run: Run) -> str:
     """What changed, on one line: newest state, step and up to four values that the user logged."""
-    logged = sorted(name for name in run.latest if not name.startswith("system/"))[:4]
+    logged = sorted(name for name in run.latest if not name.startswith(SAMPLED))[:4]
     values = "  ".join(f"{safe(name)} {figure(run.latest[name].value)}" for name in logged)
     step = "" if run.step is None else f"  step {run.step}"
     return f"{time.strftime('%H:%M:%S')}  {safe(run.name)}  {run.state.value}{step}  {values}".rstrip()

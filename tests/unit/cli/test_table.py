@@ -21,19 +21,26 @@ ROWS = [("run_1", "a" * 100, 5), ("run_2", "模型🚀", None)]
     st.lists(st.tuples(st.text(max_size=20), st.text(max_size=200), st.integers() | st.none())), st.integers(12, 120)
 )
 def test_a_table_is_straight_and_fits(rows, width):
-    lines = ["  ".join(cells_) for cells_ in layout(COLUMNS, rows, width)]
+    lines = ["  ".join(cells_) for cells_ in layout(COLUMNS, rows, width)[1]]
     assert len({cells(line) for line in lines}) == 1
     assert cells(lines[0]) <= width
 
 
 def test_nothing_is_cut_where_there_is_no_terminal():
-    assert "a" * 100 in layout(COLUMNS, ROWS, None)[1][1]
+    assert "a" * 100 in layout(COLUMNS, ROWS, None)[1][1][1]
 
 
 def test_only_flexible_columns_are_cut_while_that_is_enough():
-    head, first, _ = layout(COLUMNS, ROWS, 40)
+    _, (head, first, _) = layout(COLUMNS, ROWS, 40)
     assert first[0] == "run_1" and "…" in first[1] and first[2].strip() == "5"
     assert [cell.strip() for cell in head] == ["ID", "NAME", "STEP"]
+
+
+def test_spare_columns_go_before_others_are_made_useless():
+    columns = [*COLUMNS, Column("tags", lambda row: "t" * 30, spare=True), Column("end", lambda row: "now", spare=True)]
+    assert [column.name for column in layout(columns, ROWS, 100)[0]] == ["id", "name", "step", "tags", "end"]
+    assert [column.name for column in layout(columns, ROWS, 65)[0]] == ["id", "name", "step", "tags"]
+    assert [column.name for column in layout(columns, ROWS, 40)[0]] == ["id", "name", "step"]
 
 
 def test_a_name_cannot_steer_the_terminal_nor_be_markup():
