@@ -1,6 +1,7 @@
 """How a command ends is how the wrapper ends, and what it has written down of it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,6 +96,24 @@ def test_command_that_does_not_start(run, journals, tmp_path, exists, expected):
     assert done.returncode == expected
     assert str(command).encode() in done.stderr
     assert journals().end().exit_code == expected
+
+
+def test_signal_that_slurmstepd_sent_to_the_whole_step_is_not_sent_again(start, tmp_path, monkeypatch):
+    """The sender is known by its name: a shell under the name of Slurm's step daemon signals wrapper and command."""
+    count, daemon = tmp_path / "count", tmp_path / "slurmstepd"
+    shutil.copy(shutil.which("dash") or "/bin/sh", daemon)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    code = (
+        "import os, signal, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: open({str(count)!r}, 'a').write('x'))\n"
+        "print(os.getpid(), flush=True)\nend = time.monotonic() + 2\nwhile time.monotonic() < end: time.sleep(0.1)"
+    )
+    process = start("--", PY, "-c", code)
+    pid = int(process.stdout.readline())
+    subprocess.run([str(daemon), "-c", f"kill -TERM {process.pid}; kill -TERM {pid}; sleep 1"], check=True)
+    assert process.wait(30) == 0
+    assert count.read_text() == "x"
 
 
 def test_memory_kill_in_a_cgroup(run, journals):

@@ -1,0 +1,81 @@
+"""Identity of a launch, from recorded environments."""
+
+import pytest
+
+from stepward.launch.plan import Options, make_plan
+from stepward.model.identity import derived_run_id
+from stepward.orchestrators.protocol import ProcFacts
+
+FACTS = ProcFacts(host="n1", boot="b00t", pid=10, start=5)
+STEP = {
+    "SLURM_JOB_ID": "42",
+    "SLURM_CLUSTER_NAME": "lab",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "1",
+    "SLURM_NTASKS": "2",
+    "SLURMD_NODENAME": "n07",
+}
+
+
+def _plan(environ, **options):
+    return make_plan(Options(command=["train"], **options), environ, FACTS)
+
+
+def test_a_run_that_nothing_names_is_random_and_exported():
+    first, second = _plan({}), _plan({})
+    assert first.run != second.run
+    assert first.attempt != second.attempt
+    environ = first.child_environ(0, 0, pid=99, port=1)
+    assert environ["STEPWARD_RUN"] == first.run
+    assert environ["STEPWARD_WRAPPER"] == "99"
+    assert "RANK" not in environ, "without --ranks the command's own launcher decides"
+
+
+def test_a_key_means_the_same_run_and_the_option_outranks_the_variable():
+    assert _plan({}, run="night", project="llm").run == derived_run_id("llm", "night")
+    assert _plan({"STEPWARD_RUN": "other"}, run="night").run == derived_run_id("default", "night")
+    assert _plan({"STEPWARD_RUN": "other"}).run == derived_run_id("default", "other")
+
+
+def test_wrappers_of_one_job_step_agree_on_run_and_attempt():
+    one, two = _plan(STEP), _plan(STEP | {"SLURM_PROCID": "0", "SLURMD_NODENAME": "n08"})
+    assert (one.run, one.attempt_key(0)) == (two.run, two.attempt_key(0))
+    assert one.run == derived_run_id("default", "slurm:lab:42")
+    assert one.node == "n07"
+    assert one.job is not None
+    requeued = _plan(STEP | {"SLURM_RESTART_COUNT": "1"})
+    assert requeued.run == one.run
+    assert requeued.attempt_key(0) != one.attempt_key(0)
+
+
+def test_each_wrapper_in_a_batch_script_is_a_launch_of_its_own():
+    batch = {name: value for name, value in STEP.items() if name not in ("SLURM_STEP_ID", "SLURM_PROCID")}
+    one, two = _plan(batch), _plan(batch)
+    assert one.run == two.run
+    assert one.attempt_key(0) != two.attempt_key(0)
+    assert one.attempt.startswith("slurm.0/")
+
+
+def test_restarts_have_their_own_attempt_keys():
+    plan = _plan({})
+    assert plan.attempt_key(1) == f"{plan.attempt}.1"
+    assert plan.child_environ(0, 1, pid=1, port=1)["STEPWARD_ATTEMPT"] == plan.attempt_key(1)
+
+
+def test_a_task_of_a_step_is_not_taken_for_a_rank():
+    assert _plan(STEP).rank_of(0) is None, "torchrun may be below"
+    assert _plan({"RANK": "3"}).rank_of(0) == 3
+    assert _plan(STEP, ranks=2).rank_of(1) == 1
+
+
+def test_ranks_get_the_variables_of_a_launcher():
+    environ = _plan({"RANK": "9"}, ranks=2).child_environ(1, 0, pid=1, port=4321)
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    assert [environ[name] for name in names] == ["1", "1", "2", "2", "127.0.0.1", "4321"]
+
+
+@pytest.mark.parametrize("server", ["no url", "ftp://x"])
+def test_bad_settings_are_said_and_left(monkeypatch, capfd, server):
+    monkeypatch.setenv("STEPWARD_SERVER", server)
+    plan = _plan({"STEPWARD_DIR": "/tmp/x", "STEPWARD_PROJECT": "llm"})
+    assert (plan.settings.server, plan.settings.spool, plan.project) == (None, "/tmp/x", "llm")
