@@ -74,6 +74,28 @@ class Event(msgspec.Struct, gc=False):
         return (self.kind, self.attempt, self.rank, self.step, self.phase, self.t, self.until)
 
 
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Events by time and, at one instant, by rule 1; each once."""
+    ordered = sorted(events, key=_instant)
+    unique: list[Event] = []
+    at = 0
+    while at < len(ordered):
+        instant, after = _instant(ordered[at]), at + 1
+        while after < len(ordered) and _instant(ordered[after]) == instant:
+            after += 1
+        if after - at == 1:
+            unique.append(ordered[at])
+        else:
+            group = {event.identity: event for event in reversed(ordered[at:after])}
+            unique += sorted(group.values(), key=lambda e: (e.step or 0, e.phase or "", e.rank or 0))
+        at = after
+    return unique
+
+
+def _instant(event: Event) -> int:
+    return event.t * 8 + ORDER[event.kind]
+
+
 class Rejection(msgspec.Struct, frozen=True):
     """A line that is not folded in, and why."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stepward.goodput.events import ORDER, Event, Rejection
+from stepward.goodput.events import Event, Rejection, in_order
 
 Rank = int | None
 
@@ -91,7 +91,7 @@ class _Reader:
 
     def __init__(self, events: Iterable[Event], rejected: list[Rejection]) -> None:
         self.rejected = rejected
-        self.events = self._unique(events)
+        self.events = in_order(events)
         self.attempts: dict[int, Attempt] = {}
         self.submitted: dict[int | None, int] = {}
         self.durable: list[tuple[int, int]] = []
@@ -111,42 +111,30 @@ class _Reader:
             if early_ends and (event.t != early_ends[0].t or event.kind == "job_ended"):
                 self._take_all(early_ends)
                 early_ends = []
-            if event.kind in ("step_ended", "phase_ended") and self._opens_later(event):
+            if event.kind in _ENDS and self._opens_later(event):
                 early_ends.append(event)
             else:
-                self._take_all((event,))
+                self._take_or_reject(event)
         self._take_all(early_ends)
         if self.first_t is None or self.last_t is None:
             return None
         end = self.job_end.t if self.job_end else self.last_t if now is None else now
         return self._closed(self.first_t, max(end, self.first_t))
 
-    def _unique(self, events: Iterable[Event]) -> list[Event]:
-        """In order of time and, at one instant, of rule 1; each event once."""
-        ordered = sorted(events, key=lambda e: (e.t, ORDER[e.kind], e.step or 0, e.phase or ""))
-        seen: set[tuple[object, ...]] = set()
-        unique: list[Event] = []
-        before: int | None = None
-        for event in ordered:
-            if event.t != before:
-                seen.clear()
-                before = event.t
-            if event.identity not in seen:
-                seen.add(event.identity)
-                unique.append(event)
-        return unique
-
     # ── acceptance ──
 
     def _take_all(self, events: Iterable[Event]) -> None:
         for event in events:
-            why = self._take(event)
-            if why is not None:
-                self.rejected.append(Rejection(event.line, why))
-                continue
-            self.last_t = event.t
-            if event.attempt is not None:
-                self.last_event[event.attempt] = event.t
+            self._take_or_reject(event)
+
+    def _take_or_reject(self, event: Event) -> None:
+        why = self._take(event)
+        if why is not None:
+            self.rejected.append(Rejection(event.line, why))
+            return
+        self.last_t = event.t
+        if event.attempt is not None:
+            self.last_event[event.attempt] = event.t
 
     def _opens_later(self, event: Event) -> bool:
         """Whether this end belongs to something that is not open, but starts at the same instant."""
@@ -346,3 +334,4 @@ class _Reader:
 
 
 _OPEN_END = 1 << 62
+_ENDS = frozenset({"step_ended", "phase_ended"})

@@ -9,7 +9,7 @@ from stepward.goodput.blocks import Block, Fate, blocks_of
 from stepward.goodput.history import Attempt, History
 from stepward.goodput.ideal import ideal_step
 from stepward.goodput.intervals import Stretch, flatten, gaps, owners
-from stepward.goodput.survival import Survival
+from stepward.goodput.survival import NEVER, Survival
 from stepward.goodput.tracks import Tracks, find_critical_ranks
 
 BUCKETS = (
@@ -85,6 +85,7 @@ class _Accountant:
         ]
         for attempt, blocks in zip(history.attempts, self.blocks, strict=True):
             find_critical_ranks(attempt, blocks)
+        self.bare = [tracks.bare(blocks) for tracks, blocks in zip(self.tracks, self.blocks, strict=True)]
         self.ideal = ideal if ideal is not None else self._ideal()
         self.by_owner: list[dict[str, int]] = [dict.fromkeys(BUCKETS, 0) for _ in history.attempts]
         self.lost_steps = self.provisional = 0
@@ -126,16 +127,30 @@ class _Accountant:
         samples: list[tuple[int, int]] = []
         first_samples: list[tuple[int, int]] = []
         for index, blocks in enumerate(self.blocks):
-            for block in blocks:
-                if block.quotient or block.fate is not Fate.COMPLETE:
-                    continue
-                for part in self._cut(index, block, block.count):
-                    if part.kept:
-                        sample = (part.net // part.count, part.count)
-                        first_samples.append(sample)
-                        if not block.first:
-                            samples.append(sample)
+            plain = self._plain(index)
+            for block, is_plain in zip(blocks, plain, strict=True):
+                if is_plain:
+                    samples.append(((block.end - block.start) // block.count, block.count))
+                elif not block.quotient and block.fate is Fate.COMPLETE:
+                    kept = [part for part in self._cut(index, block, block.count) if part.kept]
+                    (first_samples if block.first else samples).extend((p.net // p.count, p.count) for p in kept)
         return ideal_step(samples or first_samples)
+
+    def _plain(self, index: int) -> list[bool]:
+        """Which blocks need no closer look: bare, complete, of known count, not the first, and kept whatever happened.
+
+        Nearly all steps of nearly all runs; what is told of them here is what ``_parts`` would tell.
+        """
+        # A start that comes later reaches back less far: who is kept from the attempt's start on is kept.
+        surely_kept = self.survival.first_unkept(self.history.attempts[index].start)
+        return [
+            bare
+            and block.fate is Fate.COMPLETE
+            and not block.quotient
+            and not block.first
+            and block.step + block.count <= surely_kept
+            for block, bare in zip(self.blocks[index], self.bare[index], strict=True)
+        ]
 
     # ── blocks into parts (rules 4 and 6) ──
 
@@ -210,9 +225,18 @@ class _Accountant:
 
     def _account_attempt(self, index: int) -> None:
         own, tracks, blocks = self.by_owner[index], self.tracks[index], self.blocks[index]
-        for block in blocks:
+        ideal, productive = self.ideal or 0, 0
+        provisional = self._open and self.survival.checkpointed
+        durable = self.survival.durable
+        settled = NEVER if not provisional else -NEVER if durable is None else durable + 1
+        for block, is_plain in zip(blocks, self._plain(index), strict=True):
+            net = block.end - block.start
+            if is_plain and block.step + block.count <= settled and 10 * net <= 11 * block.count * ideal:
+                productive += net
+                continue
             for part in self._parts(index, block):
                 self._account_part(own, part)
+        own["productive"] += productive
         for start, end in tracks.owned:
             for gap_start, gap_end in gaps(((b.start, b.end) for b in blocks), start, end):
                 rest = gap_end - gap_start

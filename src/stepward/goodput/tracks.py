@@ -36,6 +36,20 @@ class Tracks:
         everything = [phase for phases in self._phases.values() for phase in phases]
         self._outside = over(self._stalls, flatten(everything, _by_order if ranked else innermost))
 
+    def bare(self, blocks: Sequence[Block]) -> list[bool]:
+        """For each block whether the attempt owns all of it and no rank's phase or stall touches it."""
+        everything = [*self._stalls, *(phase for phases in self._phases.values() for phase in phases)]
+        covered = [(s.start, s.end) for s in flatten((Stretch(s.start, s.end, "") for s in everything), innermost)]
+        free = [gap for start, end in self.owned for gap in gaps(covered, start, end)]
+        told: list[bool] = []
+        spans = iter(free)
+        start, end = next(spans, _NOWHERE)
+        for block in blocks:
+            while end < block.end and start < block.end:
+                start, end = next(spans, _NOWHERE)
+            told.append(start <= block.start and block.end <= end)
+        return told
+
     def outside(self, start: int, end: int) -> list[Stretch]:
         """Phases and stalls of [start, end), which lies outside steps."""
         return window(self._outside, start, end)
@@ -51,6 +65,9 @@ class Tracks:
     def parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """The owned part of [start, end)."""
         return [(max(a, start), min(b, end)) for a, b in self.owned if a < end and b > start]
+
+
+_NOWHERE = (1 << 62, 1 << 62)
 
 
 def _buckets(phases: Iterable[Phase]) -> list[Stretch]:
