@@ -21,11 +21,11 @@ class Agreement(msgspec.Struct, frozen=True):
 
 
 class Group(NamedTuple):
-    """The processes that a framework has joined: this one's number, how many there are, and their store."""
+    """The processes that a framework joins: this one's number, how many there are, their store once it may be used."""
 
     rank: int
     world: int
-    store: "_TorchStore | _JaxStore"
+    store: "_TorchStore | _JaxStore | None"
 
 
 class Meeting:
@@ -33,20 +33,18 @@ class Meeting:
 
     def __init__(self, ordinal: int) -> None:
         self._key = f"{_KEY}/{ordinal}"
-        self._told = False
 
     def agree(self, mine: Agreement) -> Agreement | None:
         """What rank 0 said; ``mine`` where this is rank 0; None as long as there is no group or no word."""
         group = find_group()
-        if group is None or group.world < 2:
+        store = group.store if group is not None else None
+        if group is None or store is None or group.world < 2:
             return None
         try:
             if group.rank == 0:
-                if not self._told:
-                    group.store.put(self._key, msgspec.json.encode(mine))
-                self._told = True
+                store.put(self._key, msgspec.json.encode(mine))
                 return mine
-            said = group.store.take(self._key)
+            said = store.take(self._key)
             return msgspec.json.decode(said, type=Agreement) if said is not None else None
         except Exception:  # the store went away with rank 0
             return None
@@ -95,7 +93,19 @@ def _jax_group() -> Group | None:
     state = getattr(distributed, "global_state", None)
     if state is None or state.client is None:
         return None
-    return Group(int(state.process_id), int(state.num_processes), _JaxStore(state.client))
+    store = _JaxStore(state.client) if _jax_is_connected(state) else None
+    return Group(int(state.process_id), int(state.num_processes), store)
+
+
+def _jax_is_connected(state: Any) -> bool:
+    """Whether JAX's client may be used: a call while it connects in the main thread would hang both for good.
+
+    What JAX makes after it has connected tells: its preemption manager (unless that is switched off) or a backend.
+    """
+    if getattr(state, "preemption_sync_manager", None) is not None:
+        return True
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bool(bridge.backends_are_initialized())
 
 
 def _torch_group() -> Group | None:

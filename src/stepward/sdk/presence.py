@@ -52,7 +52,7 @@ class Presence:
         self._meeting = Meeting(ordinal)
         self._since = time.monotonic()
         self._shipper: Any = None
-        self._exit_said = False
+        self._exit_said = self._agreed = False
         self._lock = threading.RLock()
         if not me.alone and (me.key is not None or launchers.rank(os.environ) is not None):
             self._settle(me)
@@ -69,13 +69,13 @@ class Presence:
     def look(self, *, now: bool = False) -> None:
         """Settle where it can be; with ``now`` don't wait for a group that nothing hints at."""
         waited = time.monotonic() - self._since
-        if not self.settled and self.me.alone:
+        if not self.settled and (self.me.alone or self._joins_others()):
             if not self._agree() and waited > MEETING_S:
                 self._settle_on_host()
-        elif not self.settled and not self._agree() and (now or waited > GRACE_S):
+        elif not self.settled and (now or waited > GRACE_S):
             self._settle(self._ranked())
         elif self.settled:
-            if self.me.key is None:
+            if self.me.key is None and not self._agreed:
                 self._agree()
             if self._ranked() != self.me:
                 self._settle(self._ranked())
@@ -139,11 +139,17 @@ class Presence:
         world = group.world if group is not None else self.me.world
         return msgspec.structs.replace(self.me, rank=inner, world=world)
 
+    def _joins_others(self) -> bool:
+        """Whether a framework joins this process with others, and nothing names their run."""
+        group = find_group() if self.me.key is None else None
+        return group is not None and group.world > 1
+
     def _agree(self) -> bool:
         """Take rank 0's run and attempt (an explicit run keeps its name); whether there is its word."""
         said = self._meeting.agree(Agreement(self.me.run, self.me.attempt, self.me.key))
         if said is None or (self.me.key is not None and not self.me.alone):
             return False
+        self._agreed = True
         me = msgspec.structs.replace(self._ranked(), attempt=said.attempt, alone=False)
         if self.me.key is None:
             me = msgspec.structs.replace(me, run=said.run)

@@ -39,6 +39,7 @@ class Run:
     Attributes:
         project: project of the run.
         name: display name, None where none was given.
+        timer: times what is open now; for the callbacks of ``frameworks``.
         config: the user's configuration; assign or ``update`` to change it later.
     """
 
@@ -61,10 +62,10 @@ class Run:
         self._pid = os.getpid()
         self._finished = False
         self._last_step = -1
-        self._stepped = False
+        self._stepped = self._nudged = False
         self._late = 0
         self._said: set[str] = set()
-        self._timer = Timer(self)
+        self.timer = Timer(self)
         self._end: ProcessEnd | None = None
         self._rehook = False
         self._error_at_start = _current_error()
@@ -77,6 +78,7 @@ class Run:
         """Begin to beat; ``end`` watches how this process ends."""
         self._end = end
         self._threads.start()
+        self._probe()
 
     # What scripts use.
 
@@ -120,22 +122,22 @@ class Run:
         presence = self._presence
         self._last_step = presence.step = number
         presence.progress_at = now
-        if not presence.settled:
+        if not self._nudged and not presence.settled:
             self._settle()
 
     def step(self, step: int) -> Step:
         """``with run.step(i):`` — progress, duration and phases of one step."""
         if self._finished:
             self._note_late("step")
-        return Step(self._timer, step if type(step) is int else self._as_step(step))
+        return Step(self.timer, step if type(step) is int else self._as_step(step))
 
     def phase(self, name: str) -> PhaseScope:
         """``with run.phase("forward"):`` — time of a named stretch; nested ones count for themselves."""
-        return PhaseScope(self._timer, name if type(name) is str else str(name))
+        return PhaseScope(self.timer, name if type(name) is str else str(name))
 
     def data(self, loader: Iterable[Any]) -> Any:
         """The loader (or iterator), with each wait for its next item timed as phase ``data_wait``."""
-        return Waited(self._timer, loader)
+        return Waited(self.timer, loader)
 
     def checkpoint(self, step: int | None = None, path: object = None, *, durable: bool = True) -> Checkpoint:
         """``with run.checkpoint(i, path):`` — the time that saving blocks.
@@ -146,7 +148,7 @@ class Run:
             durable: False for a save that goes on in the background: then call ``checkpoint_durable(i)``.
         """
         number = max(self._last_step, 0) if step is None else self._as_step(step)
-        return Checkpoint(self._timer, self._checkpointed, number, None if path is None else str(path), durable)
+        return Checkpoint(self.timer, self.checkpointed, number, None if path is None else str(path), durable)
 
     def checkpoint_durable(self, step: int) -> None:
         """The checkpoint of ``step`` is complete and would survive this host."""
@@ -209,10 +211,12 @@ class Run:
     def step_begins(self, number: int) -> None:
         """Progress."""
         presence = self._presence
-        self._stepped = True
+        if not self._stepped:
+            self._stepped = True
+            self._probe()
         self._last_step = presence.step = number
         presence.progress_at = time.time_ns() // 1000
-        if not presence.settled:
+        if not self._nudged and not presence.settled:
             self._settle()
         if self._rehook:
             self._rehook = False
@@ -253,8 +257,8 @@ class Run:
         if self._output is not None:
             self._output.restore()
             exit = _with_tail(exit, self._output.tail())
-        if isinstance(self._timer.device, cuda.CudaClock):
-            self._timer.device.settle(last=True)
+        if isinstance(self.timer.device, cuda.CudaClock):
+            self.timer.device.settle(last=True)
         if self._presence.me.rank == 0:
             self._gatherer.frameworks()
         self._presence.end(exit, flush_s)
@@ -275,19 +279,28 @@ class Run:
     def _beat(self) -> float:
         if self._output is not None:
             self._output.flush()
-        if self._timer.device is None:
-            self._timer.device = cuda.find()
-        elif isinstance(self._timer.device, cuda.CudaClock):
-            self._timer.device.settle()
+        if self.timer.device is None:
+            self.timer.device = cuda.find()
+        elif isinstance(self.timer.device, cuda.CudaClock):
+            self.timer.device.settle()
         self._rehook = self._rehook or signals_replaced()
         return self._presence.beat()
 
     def _settle(self) -> None:
-        """Off the hot path: the first step or points of a run that looks alone settle who writes."""
+        """The first step or points of a run that looks alone settle who writes; after that, the heartbeat looks."""
+        self._nudged = True
         try:
             self._presence.look(now=True)
         except Exception:
             return
+
+    def _probe(self) -> None:
+        """Listen to the frameworks that are loaded by now."""
+        if "jax" in sys.modules:
+            # Imported on use: it needs a loaded JAX.
+            from stepward.sdk.frameworks.jax import watch
+
+            watch()
 
     def _send_config(self, tree: dict[str, Any]) -> None:
         if self._finished:
@@ -295,7 +308,8 @@ class Run:
         else:
             self._journal.emit("config", Config(user=tree))
 
-    def _checkpointed(self, step: int, path: str | None, start_us: int, end_us: int, durable: bool) -> None:
+    def checkpointed(self, step: int, path: str | None, start_us: int, end_us: int, durable: bool = True) -> None:
+        """A checkpoint that held the loop up from ``start_us`` to ``end_us`` is written."""
         data = {"path": path, "blocking_s": (end_us - start_us) / 1e6}
         self._mark("checkpoint", start_us, end_us, step=step, data=data)
         if durable:
@@ -310,7 +324,7 @@ class Run:
         self._journal.emit("events", Events([event]))
 
     def _next_step(self) -> int:
-        step = self._timer.open.step
+        step = self.timer.open.step
         if step is not None:
             return step.number
         return self._last_step if self._stepped else self._last_step + 1

@@ -76,16 +76,22 @@ class Timer:
             found = self._columns[names] = tuple((name, Clock.HOST) for name in names)
         return found
 
-    def waited(self, seconds: float) -> None:
-        """A wait for data has ended: part of the open phase or step, else of the step that follows."""
+    def passed(self, name: str, seconds: float) -> None:
+        """A stretch that somebody else has timed just ended: part of the open phase and step, else an event.
+
+        A wait for data between two steps is kept for the step that follows.
+        """
         thread = self.open
         step, phase = thread.step, thread.phase
         if phase is not None:
             phase.nested += seconds
         if step is not None:
-            step.add(Phase.DATA_WAIT.value, seconds)
-        elif phase is None:
+            step.add(name, seconds)
+        elif name == Phase.DATA_WAIT.value and phase is None:
             thread.waited += seconds
+        elif seconds >= SHORTEST_EVENT_S:
+            now = time_ns() // 1000
+            self.sink.phase_event(name, now - int(seconds * 1e6), now)
 
 
 class Step:
@@ -165,8 +171,8 @@ class PhaseScope:
         if step is not None:
             step.add(self.name, max(seconds - self.nested, 0.0))
         elif seconds >= SHORTEST_EVENT_S:
-            now = time_ns() // 1000
-            timer.sink.phase_event(self.name, now - int(seconds * 1e6), now)
+            end = time_ns() // 1000
+            timer.sink.phase_event(self.name, end - int(seconds * 1e6), end)
 
 
 class Waited:
@@ -180,7 +186,7 @@ class Waited:
     def __iter__(self) -> Iterator[Any]:
         begin = perf_counter()
         iterator = iter(self._source)
-        self._timer.waited(perf_counter() - begin)
+        self._timer.passed(Phase.DATA_WAIT.value, perf_counter() - begin)
         return _Waits(self._timer, iterator)
 
     def __next__(self) -> Any:
@@ -222,5 +228,5 @@ class _Waits:
         finally:
             phase = timer.open.phase
             timer.sink.phase_is(phase.name if phase is not None else None)
-        timer.waited(perf_counter() - begin)
+        timer.passed(Phase.DATA_WAIT.value, perf_counter() - begin)
         return item

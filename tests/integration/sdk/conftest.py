@@ -155,3 +155,13 @@ def wait_for_line():
         raise AssertionError(f"ended before {line!r}: {process.communicate()}")
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def frameworks_python() -> str:
+    """The interpreter with torch, transformers and lightning (tests/integration/frameworks-requirements.txt)."""
+    own = Path(__file__).parents[3] / ".venv-frameworks/bin/python"
+    python = os.environ.get("STEPWARD_FRAMEWORKS_PYTHON") or str(own)
+    if not os.access(python, os.X_OK):
+        pytest.skip(f"no torch: {python} is missing; see tests/integration/frameworks-requirements.txt")
+    return python
