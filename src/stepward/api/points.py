@@ -9,8 +9,8 @@ from litestar.response import Stream
 from stepward.api.answer import AnyRequest, answer
 from stepward.api.parts import Parts
 from stepward.model.resources import Chart, Series, StepTable
-from stepward.store.catalog import Principal, RunHead
-from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery
+from stepward.store.catalog import Principal, RunHead, Survivor
+from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery, PointsStore
 
 
 @get("/api/v1/runs/{run:str}/series", operation_id="list_series", sync_to_thread=True)
@@ -78,6 +78,18 @@ def export_run(parts: Parts, who: Principal, run: str) -> Stream:
     lines = parts.points.export(head.project, head.id, attempts=head.numbers)
     name = f'attachment; filename="{head.id}.ndjson"'
     return Stream(lines, media_type="application/x-ndjson", headers={"Content-Disposition": name})
+
+
+def newest_survivor(points: PointsStore, head: RunHead, metric: str) -> Survivor | None:
+    """The newest surviving point of a metric: the end of its line. Its time is not known, so any later point replaces it."""
+    query = ChartQuery(run=head.id, metric=metric, buckets=1, history=_history(head))
+    lines = [line for line in points.chart(head.project, query).lines if not line.abandoned and line.x_last]
+    if not lines or not head.attempts:
+        return None
+    step, value = int(lines[0].x_last[-1]), lines[0].last[-1]
+    spans = [row for row in head.attempts if row["first_step"] is not None and row["first_step"] <= step]
+    attempt = (spans or head.attempts)[-1]["key"]
+    return Survivor(step, 0, float("nan") if value is None else value, None, attempt)
 
 
 def _history(head: RunHead) -> list[AttemptSpan]:

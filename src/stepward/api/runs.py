@@ -1,5 +1,7 @@
 """Runs: pages, one run, its configuration, sources and events; what people may change; deleting."""
 
+import asyncio
+
 from litestar import Response, delete, get, patch
 
 from stepward.api.answer import AnyRequest, answer
@@ -28,24 +30,31 @@ def list_runs(
     return answer(request, page)
 
 
-@get("/api/v1/runs/{run:str}", operation_id="get_run", sync_to_thread=True)
-def get_run(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[Run]:
+# Litestar 2.25 wraps a handler with ``sync_to_thread`` once more for each further method of its path, and then answers a
+# coroutine: handlers that share their path go to the thread themselves.
+@get("/api/v1/runs/{run:str}", operation_id="get_run")
+async def get_run(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[Run]:
     """One run with its attempts and latest values."""
-    return answer(request, parts.runs.get(who.projects, run))
+    return answer(request, await asyncio.to_thread(parts.runs.get, who.projects, run))
 
 
-@patch("/api/v1/runs/{run:str}", operation_id="change_run", opt=EDITOR, sync_to_thread=True)
-def change_run(request: AnyRequest, parts: Parts, who: Principal, run: str, data: RunChange) -> Response[Run]:
+@patch("/api/v1/runs/{run:str}", operation_id="change_run", opt=EDITOR)
+async def change_run(request: AnyRequest, parts: Parts, who: Principal, run: str, data: RunChange) -> Response[Run]:
     """Change name, tags or notes; what is absent stays."""
-    return answer(request, parts.runs.change(who.projects, run, data))
+    changed = await asyncio.to_thread(parts.edits.change, who.projects, run, data)
+    return answer(request, await asyncio.to_thread(parts.runs.get, who.projects, changed))
 
 
-@delete("/api/v1/runs/{run:str}", operation_id="delete_run", opt=EDITOR, sync_to_thread=True)
-def delete_run(parts: Parts, who: Principal, run: str) -> None:
+@delete("/api/v1/runs/{run:str}", operation_id="delete_run", opt=EDITOR)
+async def delete_run(parts: Parts, who: Principal, run: str) -> None:
     """Delete a run with everything of it. What its processes still send is refused."""
+    await asyncio.to_thread(_delete, parts, who, run)
+
+
+def _delete(parts: Parts, who: Principal, run: str) -> None:
     head = parts.runs.head(who.projects, run)
     # The catalog first: from then on frames of its writers are refused, so nothing grows behind the deletion.
-    parts.runs.delete(head)
+    parts.edits.delete(head)
     parts.points.delete_run(head.project, head.id)
     parts.logs.delete_run(head.project, head.id)
 

@@ -1,5 +1,7 @@
 """Tokens: for administrators of the whole server only."""
 
+import asyncio
+
 from litestar import delete, get, post
 
 from stepward.api.auth import ADMIN
@@ -9,18 +11,19 @@ from stepward.model.resources import NewToken, Token
 from stepward.store.catalog import Principal
 
 
-@get("/api/v1/tokens", operation_id="list_tokens", opt=ADMIN, sync_to_thread=True)
-def list_tokens(parts: Parts, who: Principal) -> list[Token]:
+# Two methods on one path: see get_run.
+@get("/api/v1/tokens", operation_id="list_tokens", opt=ADMIN)
+async def list_tokens(parts: Parts, who: Principal) -> list[Token]:
     """All tokens, without their secrets."""
     whole_server(who)
-    return parts.access.tokens()
+    return await asyncio.to_thread(parts.access.tokens)
 
 
-@post("/api/v1/tokens", operation_id="create_token", opt=ADMIN, sync_to_thread=True)
-def create_token(parts: Parts, who: Principal, data: NewToken) -> Token:
+@post("/api/v1/tokens", operation_id="create_token", opt=ADMIN)
+async def create_token(parts: Parts, who: Principal, data: NewToken) -> Token:
     """A new token; its secret is in this answer and never shown again."""
     whole_server(who)
-    return parts.access.create(data)
+    return await asyncio.to_thread(parts.access.create, data)
 
 
 @delete("/api/v1/tokens/{id:str}", operation_id="delete_token", opt=ADMIN, sync_to_thread=True)

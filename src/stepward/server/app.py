@@ -23,6 +23,7 @@ import stepward
 from stepward.api.door import LOOPBACK, ASGIApp, Door
 from stepward.api.live import LiveHub
 from stepward.api.parts import Parts, Waiting
+from stepward.api.points import newest_survivor
 from stepward.api.routes import application
 from stepward.api.session import login_url
 from stepward.errors import StepwardError, UsageError
@@ -35,7 +36,7 @@ from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
 from stepward.server.worker import tick_forever
 from stepward.settings import ServerFile, server_files
-from stepward.store.catalog import Access, CatalogApplier, Change, Runs, open_database
+from stepward.store.catalog import Access, CatalogApplier, Change, Edits, Mending, Runs, open_database
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -107,7 +108,7 @@ class Server:
             live.publish(changes)
 
         hearing = Hearing(started_at)
-        runs = Runs(self.catalog, hearing, now_us, listener)
+        runs = Runs(self.catalog, hearing, now_us)
         heard_until = runs.heard_until()
         if heard_until is not None:
             hearing.outage(heard_until, started_at)
@@ -115,7 +116,9 @@ class Server:
         access = Access(self.catalog, now_us)
         self.local = access.set_local(self.folder.token(), getpass.getuser())
         # The catalog comes last: who is told of new output by it finds it in the log store.
-        appliers: list[Applier] = [logs, CatalogApplier(self.catalog, hearing, listener)]
+        self.mending = Mending(self.catalog, runs, lambda head, metric: newest_survivor(points, head, metric))
+        catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note)
+        appliers: list[Applier] = [logs, catalog]
         return Parts(
             clock=now_us,
             version=stepward.__version__,
@@ -125,6 +128,7 @@ class Server:
             cookie_path=self.root_path or "/",
             origins=frozenset(self.settings.allowed_hosts),
             runs=runs,
+            edits=Edits(self.catalog, hearing, now_us, listener),
             access=access,
             points=points,
             logs=logs,
@@ -175,7 +179,13 @@ class Server:
     async def _start(self) -> None:
         await self.parts.live.start()
         await self.parts.ingestor.start()
-        self._ticking = asyncio.create_task(tick_forever(self.parts))
+        self._ticking = asyncio.create_task(
+            tick_forever(
+                self.parts,
+                each_second=[self.parts.edits.judge_live, self.mending.mend],
+                each_minute=[self.parts.access.remember_use, self.catalog.tidy],
+            )
+        )
 
     async def _stop(self) -> None:
         self._ticking.cancel()

@@ -1,7 +1,8 @@
-"""The server's clockwork: every second it judges live runs by their silence, every minute it writes down token use."""
+"""The server's clockwork: every second it judges live runs by their silence, every minute it does the housekeeping."""
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 
 from stepward.api.parts import Parts
 from stepward.errors import StepwardError
@@ -11,16 +12,20 @@ HOUSEKEEPING_TICKS = 60
 _log = logging.getLogger("stepward.server")
 
 
-async def tick_forever(parts: Parts) -> None:
-    """Run until cancelled; an error of the store is logged and tried again a second later."""
+async def tick_forever(
+    parts: Parts, *, each_second: Sequence[Callable[[], object]], each_minute: Sequence[Callable[[], object]]
+) -> None:
+    """Run until cancelled; what fails is logged and tried again at its next turn."""
     ticks = 0
     while True:
         await asyncio.sleep(TICK_S)
         ticks += 1
         parts.hearing.tick(parts.clock(), waiting_since=parts.waiting.since())
-        try:
-            await asyncio.to_thread(parts.runs.judge_live)
-            if ticks % HOUSEKEEPING_TICKS == 0:
-                await asyncio.to_thread(parts.access.remember_use)
-        except StepwardError as error:
-            _log.warning("%s", error)
+        for work in [*each_second, *(each_minute if ticks % HOUSEKEEPING_TICKS == 0 else [])]:
+            try:
+                await asyncio.to_thread(work)
+            except StepwardError as error:
+                _log.warning("%s", error)
+            except Exception:
+                # The clockwork must not stop: without it no dead run would ever be called dead.
+                _log.exception("%s failed", work)

@@ -8,6 +8,8 @@ from stepward.store.catalog.access import Access, Principal
 from stepward.store.catalog.applying import CatalogApplier
 from stepward.store.catalog.changes import Change, Listener, nobody
 from stepward.store.catalog.database import Database
+from stepward.store.catalog.edits import Edits
+from stepward.store.catalog.mending import Mending, Survivor
 from stepward.store.catalog.migrating import open_database
 from stepward.store.catalog.runs import RunHead, Runs
 
@@ -16,10 +18,13 @@ __all__ = [
     "CatalogApplier",
     "Change",
     "Database",
+    "Edits",
     "Listener",
+    "Mending",
     "Principal",
     "RunHead",
     "Runs",
+    "Survivor",
     "nobody",
     "open_database",
 ]

@@ -5,7 +5,7 @@ few statements. States are judged again at the end, for the runs whose evidence 
 commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 
@@ -13,7 +13,7 @@ from stepward.ingest.hearing import Hearing
 from stepward.ingest.protocols import CommittedFrame
 from stepward.store.catalog import schema
 from stepward.store.catalog.batch import Batch
-from stepward.store.catalog.changes import Listener
+from stepward.store.catalog.changes import Listener, nobody
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.standing import judge
 
@@ -24,12 +24,20 @@ class CatalogApplier:
     Args:
         hearing: when this server could not hear, for leases.
         listener: is told what changed, after the commit.
+        abandoned: is told run and metrics whose newest value was abandoned, after the commit.
     """
 
-    def __init__(self, database: Database, hearing: Hearing, listener: Listener) -> None:
+    def __init__(
+        self,
+        database: Database,
+        hearing: Hearing,
+        listener: Listener = nobody,
+        abandoned: Callable[[str, list[str]], None] = lambda run, metrics: None,
+    ) -> None:
         self._database = database
         self._hearing = hearing
         self._listener = listener
+        self._abandoned = abandoned
 
     def apply(self, frames: Sequence[CommittedFrame]) -> None:
         """Apply frames of one project, in commit order."""
@@ -51,6 +59,8 @@ class CatalogApplier:
             if batch.judged:
                 now = max(frame.received_at for frame in fresh)
                 judge(connection, batch.judged, self._hearing, now)
+        for run, metrics in batch.dropped.items():
+            self._abandoned(run, metrics)
         self._listener(list(changes.values()))
 
     def applied(self, project: str) -> dict[str, int]:

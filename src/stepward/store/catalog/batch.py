@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from stepward.ingest.protocols import CommittedFrame, MetricSummary
-from stepward.model.frames import Config, Event, Events, Logs, Payload, Source, Status
+from stepward.model.frames import Config, Event, Events, Logs, Source, Status
 from stepward.model.states import Exit, State
 from stepward.model.words import RunKind
 from stepward.store.catalog import schema
@@ -43,12 +43,14 @@ class Batch:
 
     Attributes:
         judged: run -> attempts whose state must be judged again.
+        dropped: run -> metrics whose newest value was abandoned, filled by ``write``.
     """
 
     def __init__(self, connection: sa.Connection, project: str, frames: Sequence[CommittedFrame]) -> None:
         self._connection = connection
         self._project = project
         self.judged: dict[str, set[str]] = {}
+        self.dropped: dict[str, list[str]] = {}
         runs = {frame.run for frame in frames}
         self._runs: dict[str, Row] = {row["id"]: row for row in self._load(schema.runs, "id", runs)}
         self._attempts: dict[str, dict[str, Row]] = {run: {} for run in runs}
@@ -78,7 +80,17 @@ class Batch:
         source = self._source(frame, attempt)
         change = self._changes.setdefault(frame.run, Change(project=self._project, run=frame.run))
         for _, payload in frame.payloads:
-            self._take_payload(frame, payload, run, attempt, source, change)
+            if isinstance(payload, Status):
+                self._take_status(payload, attempt, source)
+            elif isinstance(payload, Exit):
+                self._take_exit(payload, source)
+                self._judge(frame.run, attempt["key"])
+            elif isinstance(payload, Config):
+                self._take_config(payload, run, attempt, source)
+            elif isinstance(payload, Events):
+                self._take_events(payload, attempt, source, change)
+            elif isinstance(payload, Logs):
+                change.logs = True
         for summary in frame.metrics:
             self._take_metric(frame, summary, attempt, change)
         if frame.last_step is not None:
@@ -87,25 +99,6 @@ class Batch:
             change.step = max(frame.last_step, change.step if change.step is not None else frame.last_step)
         if State(attempt["state"]) is not State.RUNNING:
             self._judge(frame.run, attempt["key"])
-
-    def _take_payload(
-        self, frame: CommittedFrame, payload: Payload, run: Row, attempt: Row, source: Row, change: Change
-    ) -> None:
-        if isinstance(payload, Status):
-            self._take_status(payload, attempt, source)
-        elif isinstance(payload, Exit):
-            self._take_exit(payload, source)
-            self._judge(frame.run, attempt["key"])
-        elif isinstance(payload, Config):
-            self._take_config(payload, run, attempt, source)
-        elif isinstance(payload, Events):
-            for event in payload.events:
-                row = _event_row(event, frame, source)
-                self._events[frame.run, row["id"]] = row
-                change.events.append(run_event(row, attempt["number"]))
-            self._judge(frame.run, attempt["key"])
-        elif isinstance(payload, Logs):
-            change.logs = True
 
     def _judge(self, run: str, attempt: str) -> None:
         self.judged.setdefault(run, set()).add(attempt)
@@ -214,6 +207,13 @@ class Batch:
         kept = [other for other in known if (other.rank, other.by) != (exit.rank, exit.by)]
         source["exits"] = _encode([*kept, _bounded(exit)])
 
+    def _take_events(self, events: Events, attempt: Row, source: Row, change: Change) -> None:
+        for event in events.events:
+            row = _event_row(event, source)
+            self._events[source["run"], row["id"]] = row
+            change.events.append(run_event(row, attempt["number"]))
+        self._judge(source["run"], attempt["key"])
+
     def _take_config(self, config: Config, run: Row, attempt: Row, source: Row) -> None:
         if config.name and not run["name_edited"]:
             run["name"] = text(config.name)
@@ -308,7 +308,7 @@ class Batch:
     def _write_latest(self) -> None:
         stitchings = {run: Stitching(attempts.values()) for run, attempts in self._attempts.items()}
         for run in self._restitch:
-            stitchings[run].drop_abandoned(self._connection, run)
+            self.dropped[run] = stitchings[run].drop_abandoned(self._connection, run)
         newest: dict[tuple[str, str], Row] = {}
         for (run, metric, _), row in self._values.items():
             known = newest.get((run, metric))
@@ -377,10 +377,10 @@ def _who(source: Source) -> Row:
     }
 
 
-def _event_row(event: Event, frame: CommittedFrame, source: Row) -> Row:
+def _event_row(event: Event, source: Row) -> Row:
     offset = source["offset_us"]
     return {
-        "run": frame.run,
+        "run": source["run"],
         "id": text(event.id),
         "type": text(event.type),
         "attempt": source["attempt"],

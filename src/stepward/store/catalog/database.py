@@ -54,6 +54,11 @@ class Database:
             with contextlib.closing(sqlite3.connect(path)) as target:
                 source.backup(target)
 
+    def tidy(self) -> None:
+        """Let the database refresh what its planner knows of the tables; cheap, called now and then."""
+        with self.write() as connection:
+            connection.exec_driver_sql("ANALYZE" if connection.dialect.name == "postgresql" else "PRAGMA optimize")
+
     def close(self) -> None:
         """Close all connections; the write-ahead log is folded into the file."""
         self.engine.dispose()

@@ -5,6 +5,7 @@ Rows without the value sorted by (missing, NaN) come last in either direction; t
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -34,51 +35,66 @@ class Order:
 
     def __init__(self, sort: str | None) -> None:
         self.sort = sort or DEFAULT_SORT
-        self.descending = self.sort.startswith("-")
+        self._descending = self.sort.startswith("-")
         try:
             named = field(self.sort.lstrip("+-"))
         except UsageError as error:
             raise _bad_sort(self.sort, error.message) from None
-        self._join: tuple[sa.Table, sa.ColumnElement[bool]] | None = None
+        self._table: sa.Table = runs
+        self._same: sa.ColumnElement[bool] = sa.true()
         if named.scope == "column":
-            self.value: sa.ColumnElement[Any] = runs.c[named.name]
+            self._value: sa.ColumnElement[Any] = runs.c[named.name]
         elif named.scope == "metric":
-            self._join = (latest, sa.and_(latest.c.run == runs.c.id, latest.c.metric == named.name))
-            self.value = latest.c.value
+            self._table, self._same = latest, sa.and_(latest.c.run == runs.c.id, latest.c.metric == named.name)
+            self._value = latest.c.value
         elif named.scope == "config":
-            same = sa.and_(config_leaves.c.run == runs.c.id, config_leaves.c.path == named.name)
-            self._join = (config_leaves, same)
-            self.value = config_leaves.c.number
+            leaf = sa.and_(config_leaves.c.run == runs.c.id, config_leaves.c.path == named.name)
+            self._table, self._same = config_leaves, leaf
+            self._value = config_leaves.c.number
         else:
             raise _bad_sort(self.sort, "tags have no order")
 
-    def applied(self, query: sa.Select[Any], cursor: str | None) -> sa.Select[Any]:
-        """``query`` over runs in this order, behind ``cursor``."""
-        if self._join is not None:
-            query = query.select_from(runs.outerjoin(*self._join))
-        if cursor is not None:
-            query = query.where(self._behind(self._read(cursor)))
-        direction = sa.desc if self.descending else sa.asc
-        order = [direction(self.value), direction(runs.c.id)]
-        # Columns that are never null keep their index; the rest needs the missing ones told apart.
-        missing = [] if self._never_missing() else [self.value.is_(None)]
-        return query.order_by(*missing, *order)
+    def queries(self, where: sa.ColumnElement[bool], cursor: str | None) -> list[sa.Select[Any]]:
+        """The runs of ``where`` behind ``cursor``, as queries to be read one after the other until a page is full.
 
-    def cursor(self, value: Any, run: str) -> str:
-        """The cursor behind a row."""
-        packed = msgspec.json.encode(Cursor(self.sort, value, run))
+        Two, because an index gives the present values in order, while «missing last» in one query sorts all runs.
+        """
+        last = None if cursor is None else self._read(cursor)
+        present, missing = self._present(where, last), self._missing(where, last)
+        if last is not None and last.value is None:
+            return [missing]
+        never_missing = isinstance(self._value, sa.Column) and self._table is runs and not self._value.nullable
+        return [present] if never_missing else [present, missing]
+
+    def cursor(self, row: Mapping[str, Any]) -> str:
+        """The cursor behind a row of ``queries``."""
+        packed = msgspec.json.encode(Cursor(self.sort, row["_value"], row["id"]))
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
-    def _never_missing(self) -> bool:
-        return isinstance(self.value, sa.Column) and self.value.table is runs and not self.value.nullable
+    def _present(self, where: sa.ColumnElement[bool], last: Cursor | None) -> sa.Select[Any]:
+        # The id of the table that holds the value, so that one index serves both the value and the ties.
+        id_ = runs.c.id if self._table is runs else self._table.c.run
+        query = sa.select(runs, self._value.label("_value")).where(where, self._value.is_not(None))
+        if self._table is not runs:
+            query = query.select_from(runs.join(self._table, self._same))
+        if last is not None and last.value is not None:
+            further = id_ < last.id if self._descending else id_ > last.id
+            # As a bound and an exception at the bound: an index seeks to the bound, it cannot seek into an OR.
+            bound = self._value <= last.value if self._descending else self._value >= last.value
+            query = query.where(bound, sa.or_(self._value != last.value, further))
+        direction = sa.desc if self._descending else sa.asc
+        return query.order_by(direction(self._value), direction(id_))
 
-    def _behind(self, last: Cursor) -> sa.ColumnElement[bool]:
-        further = runs.c.id < last.id if self.descending else runs.c.id > last.id
-        if last.value is None:
-            return sa.and_(self.value.is_(None), further)
-        beyond = self.value < last.value if self.descending else self.value > last.value
-        behind = sa.or_(beyond, sa.and_(self.value == last.value, further))
-        return behind if self._never_missing() else sa.or_(behind, self.value.is_(None))
+    def _missing(self, where: sa.ColumnElement[bool], last: Cursor | None) -> sa.Select[Any]:
+        absent: sa.ColumnElement[bool]
+        if self._table is runs:
+            absent = self._value.is_(None)
+        else:
+            absent = sa.not_(sa.exists().where(self._same, self._value.is_not(None)).correlate(runs))
+        query = sa.select(runs, sa.null().label("_value")).where(where, absent)
+        if last is not None and last.value is None:
+            query = query.where(runs.c.id < last.id if self._descending else runs.c.id > last.id)
+        return query.order_by(sa.desc(runs.c.id) if self._descending else sa.asc(runs.c.id))
 
     def _read(self, cursor: str) -> Cursor:
         try:

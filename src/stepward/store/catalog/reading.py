@@ -1,6 +1,6 @@
 """Rows of the catalog as the API's resources."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.liveness import Standing, source_state
 from stepward.model.resources import Attempt, LatestValue, Run, RunEvent, Source, instant, number
-from stepward.model.states import State
+from stepward.model.states import Exit, State
 from stepward.model.words import RunKind, SourceKind
 from stepward.store.catalog.standing import source_view
 
@@ -60,16 +60,17 @@ def attempt_resource(row: Row, nodes: list[str], ranks: int) -> Attempt:
     )
 
 
-def latest_value(row: Row) -> LatestValue:
-    """A row of ``latest``; NULL is NaN there."""
-    return LatestValue(row["step"], "NaN" if row["value"] is None else number(row["value"]))
+def latest_value(step: int, value: float | None) -> LatestValue:
+    """A value of ``latest``; NULL is NaN there."""
+    return LatestValue(step, "NaN" if value is None else number(value))
 
 
-def source_resource(row: Row, attempt: Row, hearing: Hearing, now: int) -> Source:
-    """A row of ``sources``, judged now."""
+def source_resource(row: Row, attempt: Row, reaped: Sequence[Exit], hearing: Hearing, now: int) -> Source:
+    """A row of ``sources``, judged now; ``reaped`` is what others saw of a rank's end."""
     view = source_view(row)
+    if view.kind is SourceKind.RANK:
+        view = msgspec.structs.replace(view, exits=[*view.exits, *reaped])
     end = source_state(view, Standing(state=State(attempt["state"])), hearing, now)
-    last = view.exits[-1] if view.exits else None
     return Source(
         writer=view.writer,
         kind=SourceKind(view.kind),
@@ -85,7 +86,7 @@ def source_resource(row: Row, attempt: Row, hearing: Hearing, now: int) -> Sourc
         phase=row["phase"],
         last_seen_at=instant(row["last_seen"]),
         clock_offset_s=row["offset_us"] / 1e6,
-        tail=last.tail if last else [],
+        tail=next((exit.tail for exit in reversed(view.exits) if exit.tail), []),
         traceback=next((exit.traceback for exit in reversed(view.exits) if exit.traceback), None),
     )
 

@@ -1,4 +1,4 @@
-"""Reading and changing runs: pages, one run, its configuration, sources, events, history; projects.
+"""Reading runs: pages, one run, its configuration, sources, events, history; projects.
 
 ``projects`` arguments are the projects that the caller may see, None for all. A run that the caller may not see does not
 exist for it.
@@ -14,11 +14,9 @@ from stepward.errors import Conflict, NotFound, UsageError
 from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
-from stepward.model.resources import Project, Run, RunChange, RunConfig, RunEvent, RunPage, Source, instant
+from stepward.model.resources import Project, Run, RunConfig, RunEvent, RunPage, Source, instant
 from stepward.store.catalog import schema
-from stepward.store.catalog.bounds import MAX_LONG_TEXT, text
-from stepward.store.catalog.changes import Change, Listener
-from stepward.store.catalog.database import Database, upsert
+from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
 from stepward.store.catalog.paging import Order
 from stepward.store.catalog.reading import (
@@ -29,7 +27,7 @@ from stepward.store.catalog.reading import (
     source_resource,
 )
 from stepward.store.catalog.schema import attempts, configs, events, latest, runs, sources, tags
-from stepward.store.catalog.standing import judge, live_runs
+from stepward.store.catalog.standing import place_of, reaped_ranks
 
 Projects = Sequence[str] | None
 MAX_PAGE = 500
@@ -58,13 +56,10 @@ class Runs:
         clock: µs since the epoch.
     """
 
-    def __init__(self, database: Database, hearing: Hearing, clock: Callable[[], int], listener: Listener) -> None:
+    def __init__(self, database: Database, hearing: Hearing, clock: Callable[[], int]) -> None:
         self._database = database
         self._hearing = hearing
         self._clock = clock
-        self._listener = listener
-
-    # ── reading ──
 
     def page(
         self,
@@ -87,13 +82,17 @@ class Runs:
         where = sa.and_(_visible(projects), condition(parse(filter)))
         if project is not None:
             where = sa.and_(where, runs.c.project == project)
-        query = order.applied(sa.select(runs, order.value.label("_value")).where(where), cursor).limit(limit + 1)
+        rows: list[dict[str, Any]] = []
         with self._database.read() as connection:
             total = connection.execute(sa.select(sa.func.count()).select_from(runs).where(where)).scalar_one()
-            rows = connection.execute(query).mappings().all()
-            items = self._filled(connection, [dict(row) for row in rows[:limit]])
+            for query in order.queries(where, cursor):
+                found = connection.execute(query.limit(limit + 1 - len(rows))).mappings()
+                rows += [dict(row) for row in found]
+                if len(rows) > limit:
+                    break
+            items = self._filled(connection, rows[:limit])
         more = len(rows) > limit
-        return RunPage(items, total, order.cursor(rows[limit - 1]["_value"], items[-1].id) if more else None)
+        return RunPage(items, total, order.cursor(rows[limit - 1]) if more else None)
 
     def get(self, projects: Projects, named: str) -> Run:
         """A run by id or unique name.
@@ -103,7 +102,7 @@ class Runs:
             Conflict: ``ambiguous_name`` with the ids.
         """
         with self._database.read() as connection:
-            row = _find(connection, projects, named)
+            row = find(connection, projects, named)
             return self._filled(connection, [row])[0]
 
     def many(self, ids: Sequence[str]) -> list[Run]:
@@ -115,7 +114,7 @@ class Runs:
     def head(self, projects: Projects, named: str) -> RunHead:
         """What the points and log stores need to answer for a run; raises as ``get``."""
         with self._database.read() as connection:
-            row = _find(connection, projects, named)
+            row = find(connection, projects, named)
             query = sa.select(attempts).where(attempts.c.run == row["id"]).order_by(attempts.c.number)
             found = [dict(attempt) for attempt in connection.execute(query).mappings()]
             return RunHead(row["id"], row["project"], row["started_at"], found)
@@ -123,7 +122,7 @@ class Runs:
     def config(self, projects: Projects, named: str) -> RunConfig:
         """The three trees of a run; the scheduler's object is ``system.job``."""
         with self._database.read() as connection:
-            run = _find(connection, projects, named)["id"]
+            run = find(connection, projects, named)["id"]
             row = connection.execute(sa.select(configs).where(configs.c.run == run)).mappings().first()
         if row is None:
             return RunConfig()
@@ -134,17 +133,20 @@ class Runs:
         """The writers of a run: by attempt, kind, rank."""
         now = self._clock()
         with self._database.read() as connection:
-            run = _find(connection, projects, named)["id"]
+            run = find(connection, projects, named)["id"]
             found = connection.execute(sa.select(attempts).where(attempts.c.run == run)).mappings()
             numbers = {row["key"]: dict(row) for row in found}
-            rows = connection.execute(sa.select(sources).where(sources.c.run == run)).mappings()
-            all_sources = [source_resource(dict(row), numbers[row["attempt"]], self._hearing, now) for row in rows]
+            rows = [dict(row) for row in connection.execute(sa.select(sources).where(sources.c.run == run)).mappings()]
+        reaped = reaped_ranks(rows)
+        all_sources = [
+            source_resource(row, numbers[row["attempt"]], reaped.get(place_of(row), ()), self._hearing, now) for row in rows
+        ]
         return sorted(all_sources, key=lambda source: (source.attempt, source.kind, source.rank or 0, source.writer))
 
     def events(self, projects: Projects, named: str, type: str | None = None) -> list[RunEvent]:
         """The newest events of a run, oldest first; at most ``MAX_EVENTS``."""
         with self._database.read() as connection:
-            run = _find(connection, projects, named)["id"]
+            run = find(connection, projects, named)["id"]
             query = sa.select(events, attempts.c.number.label("_number"))
             query = query.outerjoin(attempts, sa.and_(attempts.c.run == run, attempts.c.key == events.c.attempt))
             query = query.where(events.c.run == run)
@@ -190,59 +192,13 @@ class Runs:
         for attempt in connection.execute(query).mappings():
             nodes, ranks = seen.get((attempt["run"], attempt["key"]), (set(), set()))
             found[attempt["run"]].attempts.append(attempt_resource(dict(attempt), sorted(nodes), len(ranks)))
-        query = sa.select(latest).where(latest.c.run.in_(ids)).order_by(latest.c.metric)
-        for value in connection.execute(query).mappings():
-            found[value["run"]].latest[value["metric"]] = latest_value(dict(value))
+        # The many rows of a page: plain tuples, since anything richer takes longer than the query.
+        query = sa.select(latest.c.run, latest.c.metric, latest.c.step, latest.c.value)
+        for run_id, metric, step, value in connection.execute(query.where(latest.c.run.in_(ids))).fetchall():
+            found[run_id].latest[metric] = latest_value(step, value)
         for tag in connection.execute(sa.select(tags).where(tags.c.run.in_(ids)).order_by(tags.c.tag)):
             found[tag.run].tags.append(tag.tag)
         return list(found.values())
-
-    # ── changing ──
-
-    def change(self, projects: Projects, named: str, change: RunChange) -> Run:
-        """Change what people may change; raises as ``get``, and ``UsageError`` ``bad_change``."""
-        with self._database.write() as connection:
-            run = _find(connection, projects, named)
-            values: dict[str, Any] = {}
-            if change.name is not msgspec.UNSET:
-                values |= {"name": _given(change.name, "name"), "name_edited": True}
-            if change.notes is not msgspec.UNSET:
-                values["notes"] = text(change.notes, MAX_LONG_TEXT)
-            if change.tags is not msgspec.UNSET:
-                values["tags_edited"] = True
-                _set_tags(connection, run["id"], change.tags)
-            if values:
-                connection.execute(sa.update(runs).where(runs.c.id == run["id"]).values(values))
-        self._listener([Change(project=run["project"], run=run["id"])])
-        return self.get(projects, run["id"])
-
-    def delete(self, run: RunHead) -> None:
-        """Forget a run. What its writers still send is refused; a new process may use the id again."""
-        tables = (attempts, sources, latest, configs, schema.config_leaves, tags, events, schema.applied)
-        with self._database.write() as connection:
-            written = schema.applied
-            writers = connection.execute(sa.select(written.c.writer).where(written.c.run == run.id)).scalars()
-            now = self._clock()
-            rows = [{"project": run.project, "writer": writer, "deleted_at": now} for writer in writers]
-            upsert(connection, schema.deleted_writers, rows)
-            for table in tables:
-                connection.execute(sa.delete(table).where(table.c.run == run.id))
-            connection.execute(sa.delete(runs).where(runs.c.id == run.id))
-        self._listener([Change(project=run.project, run=run.id, removed=True)])
-
-    def judge_live(self) -> int:
-        """Judge the live runs again, because time has passed; returns how many changed."""
-        now = self._clock()
-        with self._database.read() as connection:
-            live = live_runs(connection)
-        if not live:
-            return 0
-        with self._database.write() as connection:
-            changed = judge(connection, live, self._hearing, now)
-            query = sa.select(runs.c.id, runs.c.project).where(runs.c.id.in_(sorted(changed)))
-            projects = {row.id: row.project for row in connection.execute(query)}
-        self._listener([Change(project=project, run=run) for run, project in projects.items()])
-        return len(projects)
 
     def heard_until(self) -> int | None:
         """When a live run was last heard, None where none is live: the begin of this server's outage."""
@@ -271,31 +227,20 @@ def _visible(projects: Projects) -> sa.ColumnElement[bool]:
     return sa.true() if projects is None else runs.c.project.in_(projects)
 
 
-def _find(connection: sa.Connection, projects: Projects, named: str) -> dict[str, Any]:
-    column = runs.c.id if RUN_ID.fullmatch(named) else runs.c.name
-    query = sa.select(runs).where(column == named, _visible(projects)).order_by(runs.c.started_at.desc()).limit(20)
-    rows = [dict(row) for row in connection.execute(query).mappings()]
-    if not rows and column is runs.c.name:
-        query = sa.select(runs).where(runs.c.id == named, _visible(projects))
-        rows = [dict(row) for row in connection.execute(query).mappings()]
+def find(connection: sa.Connection, projects: Projects, named: str) -> dict[str, Any]:
+    """The row of a run by id, unique name or unique beginning of an id; raises as ``Runs.get``."""
+    ways = [runs.c.name == named]
+    if RUN_ID.fullmatch(named):
+        ways = [runs.c.id == named]
+    elif named.startswith("run_"):
+        ways.append(runs.c.id.startswith(named, autoescape=True))
+    rows: list[dict[str, Any]] = []
+    for way in ways:
+        query = sa.select(runs).where(way, _visible(projects)).order_by(runs.c.started_at.desc()).limit(20)
+        rows = rows or [dict(row) for row in connection.execute(query).mappings()]
     if not rows:
         raise NotFound(f"there is no run {named!r}", code="no_such_run", hint="stepward ls shows the runs")
     if len(rows) > 1:
         ids = [row["id"] for row in rows]
         raise Conflict(f"{named!r} names {len(ids)} runs", code="ambiguous_name", hint="use the id", ids=ids)
     return rows[0]
-
-
-def _given(name: str, what: str) -> str:
-    clean = text(name.strip())
-    if not clean:
-        raise UsageError(f"an empty {what}", code="bad_change")
-    return clean
-
-
-def _set_tags(connection: sa.Connection, run: str, names: Sequence[str]) -> None:
-    if len(names) > MAX_TAGS:
-        raise UsageError(f"more than {MAX_TAGS} tags", code="bad_change")
-    wanted = sorted({_given(name, "tag") for name in names})
-    connection.execute(sa.delete(tags).where(tags.c.run == run))
-    upsert(connection, tags, [{"run": run, "tag": tag} for tag in wanted])

@@ -41,7 +41,7 @@ runs = sa.Table(
     sa.Column("step", sa.BigInteger),
     sa.Index("runs_by_start", "started_at", "id"),
     sa.Index("runs_by_project", "project", "started_at", "id"),
-    sa.Index("runs_by_name", "name"),
+    sa.Index("runs_by_name", "name", "id"),
     sa.Index("runs_live", "live"),
 )
 

@@ -20,6 +20,8 @@ from stepward.store.catalog.bounds import int64
 _CLOCK_US = 1_000_000
 _exits = msgspec.msgpack.Decoder(list[Exit])
 Row = Mapping[str, Any]
+Place = tuple[str, str, int | None]
+"""Attempt, node and rank."""
 
 
 def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> set[str]:
@@ -33,7 +35,15 @@ def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hear
         for row in judged:
             if _write_attempt(connection, row, standings[row["key"]]):
                 changed.add(run)
-        if _write_run(connection, run, rows, views[newest["key"]], standings, hearing, now):
+        standing, view = standings[newest["key"]], views[newest["key"]]
+        state, reason = run_standing(view, standing, (row["key"] for row in rows), hearing, now)
+        values = {
+            "state": state.value,
+            "state_reason": reason,
+            "live": not state.terminal or any(not judged.state.terminal for judged in standings.values()),
+            "ended_at": standing.ended_at if state.terminal else None,
+        }
+        if _write_run(connection, run, values):
             changed.add(run)
     return changed
 
@@ -60,6 +70,22 @@ def source_view(row: Row) -> SourceView:
         stopped=row["stopped"],
         next_attempt=row["next_attempt"],
     )
+
+
+def place_of(row: Row) -> Place:
+    """Where a source lives; what a wrapper says of a rank is about the rank of its own attempt and node."""
+    return row["attempt"], row["node"], row["rank"]
+
+
+def reaped_ranks(rows: Iterable[Row]) -> dict[Place, list[Exit]]:
+    """What the wrappers and agents among ``rows`` saw of the ends of ranks."""
+    found: dict[Place, list[Exit]] = {}
+    for row in rows:
+        if row["kind"] != SourceKind.RANK:
+            for exit in source_view(row).exits:
+                if exit.rank is not None:
+                    found.setdefault((row["attempt"], row["node"], exit.rank), []).append(exit)
+    return found
 
 
 def _attempts(connection: sa.Connection, runs: Iterable[str]) -> dict[str, list[Row]]:
@@ -97,24 +123,7 @@ def _write_attempt(connection: sa.Connection, row: Row, standing: Standing) -> b
     return True
 
 
-def _write_run(
-    connection: sa.Connection,
-    run: str,
-    attempts: list[Row],
-    newest: AttemptView,
-    standings: Mapping[str, Standing],
-    hearing: Hearing,
-    now: int,
-) -> bool:
-    standing = standings[newest.key]
-    state, reason = run_standing(newest, standing, (row["key"] for row in attempts), hearing, now)
-    live = not state.terminal or any(not judged.state.terminal for judged in standings.values())
-    values = {
-        "state": state.value,
-        "state_reason": reason,
-        "live": live,
-        "ended_at": standing.ended_at if state.terminal else None,
-    }
+def _write_run(connection: sa.Connection, run: str, values: Mapping[str, Any]) -> bool:
     table = schema.runs
     differs = sa.or_(*(table.c[name].is_distinct_from(value) for name, value in values.items()))
     return connection.execute(sa.update(table).where(table.c.id == run, differs).values(values)).rowcount > 0
