@@ -113,17 +113,15 @@ function refusal(status: number, content: string): Problem {
   return new Problem(status, code, words("detail") ?? words("title") ?? `HTTP ${status}`, words("hint"), position);
 }
 
-const EXACT = new Set(["step", "first_step", "last_step"]);
-type Reviver = (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown;
+// In a JSON string quotes are escaped, so this matches keys alone.
+const LONG_STEP = /("(?:step|first_step|last_step)":\s*)(-?\d{16,})(?=\s*[,}])/g;
 
 /** JSON in which steps beyond 2^53 stay exact: they become `bigint`, which the formatters take as well. */
 export function parse(content: string): unknown {
-  if (!/[:[,]\s*-?\d{16}/.test(content)) return JSON.parse(content);
-  const exact: Reviver = (key, value, context) =>
-    EXACT.has(key) && typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")
-      ? BigInt(context.source as string)
-      : value;
-  return JSON.parse(content, exact as (key: string, value: unknown) => unknown);
+  const quoted = content.replace(LONG_STEP, '$1"$2"');
+  if (quoted.length === content.length) return JSON.parse(content);
+  const exact = (key: string, value: unknown) => (key.endsWith("step") && typeof value === "string" && /^-?\d{16,}$/.test(value) ? BigInt(value) : value);
+  return JSON.parse(quoted, exact);
 }
 
 /** A value of the API as a JavaScript number: JSON carries those that are not finite as words. */

@@ -17,7 +17,7 @@ export function padded([low, high]: Range, share = 0.06): Range {
   const span = high / 2 - low / 2;
   // Less than a double can tell apart is rounding, not a range.
   const real = span > Math.max(Math.abs(low), Math.abs(high)) * 1e-12;
-  const room = real ? span * 2 * share : low === 0 ? 1 : Math.abs(low) * 0.1;
+  const room = real ? span * 2 * share : low === 0 ? 1 : Math.max(Math.abs(low) * 0.1, 1e-300);
   const limit = Number.MAX_VALUE;
   return [Math.max(-limit, low - room), Math.min(limit, high + room)];
 }

@@ -49,3 +49,10 @@ export function unfold(entries: readonly LogLine[], n: number, lines: readonly L
 export function indexOf(entries: readonly LogLine[], n: number): number {
   return entries.findIndex((entry) => lastOf(entry) >= n);
 }
+
+/** The match to jump to from a line, around the ends; from nowhere backwards from the newest. */
+export function nextMatch(numbers: readonly number[], line: number | null, by: 1 | -1): number | null {
+  if (!numbers.length) return null;
+  if (by === 1) return numbers.find((n) => n > (line ?? -1)) ?? numbers[0]!;
+  return numbers.findLast((n) => n < (line ?? Infinity)) ?? numbers.at(-1)!;
+}

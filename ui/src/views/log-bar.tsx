@@ -5,6 +5,7 @@ import { address, get, type LogPage, type LogStream, type Run } from "../api";
 import { useKeys } from "../keys";
 import { Glyph } from "../parts/glyph";
 import { ProblemNote } from "../parts/notice";
+import { nextMatch } from "../state/lines";
 import { useLoad } from "../state/load";
 import { logPath } from "../state/log-window";
 import { adjust } from "../state/place";
@@ -130,11 +131,4 @@ function Search({ run, place, stream }: Pick<Props, "run" | "place" | "stream">)
       {found.problem && <ProblemNote problem={found.problem} />}
     </div>
   );
-}
-
-/** The match to jump to from a line, around the ends; from nowhere backwards from the newest. */
-export function nextMatch(numbers: readonly number[], line: number | null, by: 1 | -1): number | null {
-  if (!numbers.length) return null;
-  if (by === 1) return numbers.find((n) => n > (line ?? -1)) ?? numbers[0]!;
-  return numbers.findLast((n) => n < (line ?? Infinity)) ?? numbers.at(-1)!;
 }

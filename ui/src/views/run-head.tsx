@@ -50,11 +50,9 @@ export function RunHead({ run, put }: Props) {
       <Facts run={run} />
       <div class="row wrap run-words">
         <Tags tags={run.tags} onChange={editing((tags: string[]) => ({ tags }))} />
-        <span class="grow">
-          <Notes notes={run.notes} onChange={editing((notes: string) => ({ notes }))} />
-        </span>
+        <Notes notes={run.notes} onChange={editing((notes: string) => ({ notes }))} />
+        <Warnings run={run} />
       </div>
-      <Warnings run={run} />
       <Attempts run={run} />
     </header>
   );

@@ -14,6 +14,9 @@ import { RunHead } from "./run-head";
 import "./run.css";
 
 const Board = lazy(async () => (await import("./board")).Board);
+/** Tabs whose content scrolls by itself and takes the height that is left. */
+const FILLING: ReadonlySet<Tab> = new Set<Tab>(["logs", "configuration"]);
+
 const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks" };
 
 export function RunView({ place }: { place: RunPlace }) {
@@ -26,7 +29,7 @@ export function RunView({ place }: { place: RunPlace }) {
   if (open.removed) return <Gone />;
   if (!run) return <main class="run">{open.problem ? <Failed open={open} named={place.run} /> : <Skeleton lines={12} />}</main>;
   return (
-    <main class="run">
+    <main class={FILLING.has(place.tab) ? "run filled" : "run"}>
       <RunHead run={run} put={open.put} />
       <nav class="tabs" aria-label="Views of the run">
         {TABS.map((tab) => (
