@@ -43,6 +43,14 @@ class KernelLog:
             self._descriptor = None
 
 
+def is_first_pid_namespace() -> bool:
+    """Whether this process has the kernel's own pids: the namespace that the host booted with has a fixed number."""
+    try:
+        return os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+    except OSError:
+        return False
+
+
 def message(record: bytes) -> str:
     """The text of one record of ``/dev/kmsg``: after the prefix, without its continuation lines."""
     text = record.decode("utf-8", "replace")

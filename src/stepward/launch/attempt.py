@@ -98,8 +98,8 @@ class Attempt:
         readings.stop()
         if self.will_restart:
             self._clear_leftovers()
-        pump.finish()
-        if self._context.heir is not None:
+        all_closed = pump.finish()
+        if self._context.heir is not None and all_closed:
             self._context.heir.release()
         return self._conclude()
 

@@ -1,8 +1,9 @@
-"""A small process that holds the ranks' pipes, so that the death of the wrapper harms nobody.
+"""A small process that holds the ranks' pipes, so that the end of the wrapper harms nobody.
 
 A rank whose reader has gone dies of SIGPIPE. The heir has the reading ends too and does nothing but wait; when the
 wrapper dies (kill -9, out of memory), it goes on where the wrapper was: it keeps output and heartbeat in a journal of its
-own until the ranks and all writers of their output have gone. It is no parent and so cannot tell how the ranks ended.
+own until the ranks and all writers of their output have gone. So it does for processes that the ranks have left behind
+when the wrapper ends. It is no parent and so cannot tell how the ranks ended.
 
 ``python -m stepward.launch.heir``, a socket as descriptor 3. Each message is JSON with descriptors: first the memory of
 ``Positions``, then one message an attempt with its channels; an empty one says that the attempt is over.
@@ -79,8 +80,7 @@ class Heir:
         self._send(b"{}", [])
 
     def dismiss(self) -> None:
-        """End the heir."""
-        self.release()
+        """Let the heir end, or go on with what was not released."""
         self._socket.close()
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:

@@ -58,16 +58,18 @@ class Pump:
         self._asked.set()
         os.write(self._woken, b"\0")
 
-    def finish(self) -> None:
-        """Move what is still there, flush it, and close the channels."""
+    def finish(self) -> bool:
+        """Move what is still there and close the channels; whether all of them had come to their end."""
         self._ending = True
         self._ask()
         self._thread.join()
+        ended = len(self._selector.get_map()) == 1
         self._selector.close()
         for descriptor in (self._wake, self._woken):
             os.close(descriptor)
         for line in self._lines:
             line.channel.close()
+        return ended
 
     def _run(self) -> None:
         while not self._ending:

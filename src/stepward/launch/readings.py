@@ -5,6 +5,7 @@ the ranks that a launcher below has started, and tells the watches.
 """
 
 import threading
+import time
 from typing import Any
 
 from stepward.collect.process import ranks_below
@@ -13,6 +14,9 @@ from stepward.launch.notes import guarded
 from stepward.launch.record import Record, now_us
 from stepward.launch.watch import Watch
 from stepward.model.frames import Config
+
+LOOK_S = 1.0
+"""Pause between two looks for new ranks."""
 
 
 class Readings(threading.Thread):
@@ -27,6 +31,7 @@ class Readings(threading.Thread):
         super().__init__(name="stepward-readings", daemon=True)
         self._record, self._watches, self._launcher = record, watches, launcher
         self._over = threading.Event()
+        self._seen: dict[int, int] = {}
 
     def run(self) -> None:
         """Sample once a period."""
@@ -37,23 +42,31 @@ class Readings(threading.Thread):
         devices: list[dict[str, Any]] = guarded("describing devices", sampler.devices.describe, [])
         if devices:
             self._record.config(Config(system={"devices": devices}))
+        sample_at = 0.0
         while not self._over.is_set():
-            guarded("sampling", lambda: self._sample(sampler), None)
-            self._over.wait(PERIOD_S)
+            if self._launcher:
+                guarded("finding ranks", lambda: self._find_ranks(sampler), None)
+            if time.monotonic() >= sample_at:
+                sample_at = time.monotonic() + PERIOD_S
+                guarded("sampling", lambda: self._sample(sampler), None)
+            self._over.wait(LOOK_S)
 
     def stop(self) -> None:
         """Sample no more; does not wait for a sample that hangs."""
         self._over.set()
 
     def _sample(self, sampler: Sampler) -> None:
-        if self._launcher:
-            self._find_ranks(sampler)
         readings, at = sampler.sample(), now_us()
         if not self._over.is_set():
             self._record.readings(readings, sample_step(at), at)
 
     def _find_ranks(self, sampler: Sampler) -> None:
+        """Look for ranks below wherever the watch has seen new processes."""
         for watch in self._watches.values():
+            seen = len(watch.pids)
+            if seen == self._seen.get(watch.pid):
+                continue
+            self._seen[watch.pid] = seen
             watch.ranks = ranks_below(watch.pid)
             if len(watch.ranks) > 1:
                 sampler.watch(watch.ranks)

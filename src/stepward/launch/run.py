@@ -1,5 +1,6 @@
 """``stepward run``: attempts in a row, until one ends well, none is left or somebody asks for the end."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -7,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from stepward.collect.kernel_log import KernelLog
+from stepward.collect.kernel_log import KernelLog, is_first_pid_namespace
 from stepward.launch import signals as sig
 from stepward.launch.attempt import Attempt, Context
 from stepward.launch.exits import End
@@ -33,6 +34,7 @@ def launch(options: Options) -> int:
 
     Whatever fails in here before the command has started, it starts all the same, unwatched.
     """
+    _open_standard_descriptors()
     signals = Signals()
     try:
         plan = make_plan(options, os.environ, read_facts())
@@ -47,7 +49,16 @@ def launch(options: Options) -> int:
         if context.heir is not None:
             context.heir.dismiss()
         context.kernel_log.close()
-        shipping.finish()
+        signals.release()
+        with contextlib.suppress(KeyboardInterrupt):
+            shipping.finish()
+
+
+def _open_standard_descriptors() -> None:
+    """Where a caller has closed 0, 1 or 2, a pipe of ours must not get that number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _context(plan: Plan, signals: Signals) -> Context:
@@ -56,7 +67,9 @@ def _context(plan: Plan, signals: Signals) -> Context:
         heir = guarded("starting the heir of the output", lambda: Heir(signals.before), None)
     positions = Positions(heir.positions_file) if heir is not None else None
     root = roots.resolve(plan.settings.spool) or plan.settings.spool
-    return Context(plan, root, signals, heir, positions, KernelLog())
+    # Inside a container the kernel's numbers are those of other processes.
+    kernel_log = KernelLog() if is_first_pid_namespace() else KernelLog(os.devnull)
+    return Context(plan, root, signals, heir, positions, kernel_log)
 
 
 def _replace_self(command: Sequence[str], signals: Signals) -> None:

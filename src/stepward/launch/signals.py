@@ -53,6 +53,14 @@ class Signals:
         info = signal.sigtimedwait(self._waited, max(0.0, timeout_s))
         return None if info is None else Received(signal.Signals(info.si_signo), info.si_pid, info.si_code)
 
+    def release(self) -> None:
+        """When nobody is supervised any more: from now on a request for the end raises KeyboardInterrupt."""
+        while self.wait(0.0) is not None:
+            pass
+        for number in ENDING & self._waited:
+            signal.signal(number, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+
     def _wait_portably(self, timeout_s: float) -> Received | None:
         """macOS has neither time limit nor sender: an alarm ends the wait."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -167,15 +168,28 @@ def test_command_that_ignores_sigterm_is_killed_when_a_peer_failed(run, journals
     assert ends[None].exit_code == 5
 
 
-def test_left_behind_processes_do_not_hold_the_end_up(run, journals, tmp_path):
-    pid_file = tmp_path / "pid"
-    done = run("--", "sh", "-c", f"sleep 60 & echo $! > {pid_file}; echo done")
-    try:
-        assert (done.returncode, done.stdout) == (0, b"done\n")
-        os.kill(int(pid_file.read_text()), 0)
-        assert journals().end().exit_code == 0
-    finally:
-        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+def test_left_behind_processes_neither_hold_the_end_up_nor_lose_their_output(run, journals, until, tmp_path):
+    go = tmp_path / "go"
+    left = f"while [ ! -e {go} ]; do sleep 0.1; done; echo later; echo last"
+    done = run("--", "sh", "-c", f"({left}) & echo done")
+    assert (done.returncode, done.stdout) == (0, b"done\n")
+    assert journals().end().exit_code == 0
+    go.touch()
+    until(lambda: journals().output("stdout") == b"done\nlater\nlast\n")
+
+
+def test_end_does_not_wait_for_a_server_when_asked_to_hurry(start, monkeypatch):
+    """A server that accepts and never answers: one Ctrl-C gives up the sending, and the exit code stays."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("STEPWARD_SERVER", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("STEPWARD_TOKEN", "x")
+        process = start("--", PY, "-c", "raise SystemExit(3)")
+        silent.accept()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 3
 
 
 def _make_cgroup() -> str:
