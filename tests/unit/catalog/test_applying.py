@@ -4,7 +4,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from stepward.model.frames import Config, Event, Events, Logs, Status
@@ -344,7 +344,12 @@ _wild_payload = st.one_of(
 @given(
     st.lists(st.tuples(st.lists(_wild_payload, max_size=3), _wild_int, _wild_text), min_size=1, max_size=4), st.data()
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@settings(
+    max_examples=25,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking opens a database each time
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
 def test_no_content_of_a_frame_makes_its_application_fail(tmp_path_factory, frames, data):
     bench = Bench(str(tmp_path_factory.mktemp("wild") / "catalog.db"))
     try:

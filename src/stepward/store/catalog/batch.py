@@ -397,6 +397,7 @@ def _bounded(exit: Exit) -> Exit:
     return msgspec.structs.replace(
         exit,
         at=int64(exit.at),
+        rank=None if exit.rank is None else int32(exit.rank),
         exit_code=None if exit.exit_code is None else int32(exit.exit_code),
         signal=None if exit.signal is None else text(exit.signal, 32),
         exception=None if exit.exception is None else text(exit.exception),
