@@ -42,7 +42,7 @@ class Evidence(NamedTuple):
 
     run: Run
     sources: Sequence[Source]
-    loss: Chart
+    loss: Chart  # by rank, a bucket for each step around the fault
     steps: StepTable
 
 
@@ -68,7 +68,7 @@ def facts(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
         Fact("through rank", _words(ranks_at_fault(evidence, first)), str(record.strike.rank)),
         Fact(*_step(evidence, plan, record)),
         Fact("attempt 2 went on at step", str(last.first_step), str(resumed)),
-        Fact("steps done twice", str(_lost(first, last)), str(lost)),
+        Fact("steps done twice", str(_lost(evidence, last)), str(lost)),
         Fact("attempt 2 ended", last.state.value, State.FINISHED.value),
         Fact("last words", last_words(evidence, first), ""),
     ]
@@ -94,7 +94,7 @@ def last_words(evidence: Evidence, attempt: Attempt) -> str:
 
 
 def _step(evidence: Evidence, plan: Plan, record: Record) -> tuple[str, str, str]:
-    first = evidence.run.attempts[0]
+    logged = last_logged(evidence.loss, 1)
     true = str(record.strike.step)
     match plan.kind:
         case Kind.NAN:
@@ -102,10 +102,10 @@ def _step(evidence: Evidence, plan: Plan, record: Record) -> tuple[str, str, str
         case Kind.LOADER:
             return "waits for data from step", str(first_wait(evidence.steps, record.strike.rank)), true
         case Kind.DISK:
-            return "could not save after step", str(first.last_step), true
+            return "could not save after step", str(logged), true
         case Kind.MEMORY:
-            return "last step", str(first.last_step), str(record.last_step)
-    return "stood still before step", str(None if first.last_step is None else first.last_step + 1), true
+            return "last step", str(logged), str(record.last_step)
+    return "stood still before step", str(None if logged is None else logged + 1), true
 
 
 def first_nan(chart: Chart, rank: int) -> int | None:
@@ -122,10 +122,14 @@ def first_wait(table: StepTable, rank: int) -> int | None:
     return min(waits, default=None)
 
 
-def _lost(first: Attempt, last: Attempt) -> int | None:
-    if first.last_step is None or last.first_step is None or first is last:
-        return None
-    return first.last_step + 1 - last.first_step
+def last_logged(chart: Chart, attempt: int) -> int | None:
+    """Last step that an attempt logged. (``Attempt.last_step`` may be one that only began.)"""
+    return max((int(line.x_last[-1]) for line in chart.lines if line.attempt == attempt and line.x_last), default=None)
+
+
+def _lost(evidence: Evidence, last: Attempt) -> int | None:
+    logged = last_logged(evidence.loss, 1)
+    return None if logged is None or last.first_step is None else logged + 1 - last.first_step
 
 
 def _ranks(evidence: Evidence, attempt: Attempt) -> Iterable[Source]:

@@ -57,7 +57,7 @@ class Options(NamedTuple):
     once: bool = False
     port: int | None = None
     data: str | None = None
-    steps: int = 1000
+    steps: int = 600
 
 
 def tell(options: Options, console: Console | None = None) -> int:

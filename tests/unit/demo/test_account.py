@@ -27,7 +27,7 @@ def source(rank, attempt=1, state=State.CANCELLED, signal="SIGTERM", exit_code=N
     )
 
 
-def evidence(**change):
+def evidence(logged=453, **change):
     first = Attempt(key="a", number=1, state=State.CRASHED, signal="SIGKILL", last_step=453, first_step=0)
     second = Attempt(key="b", number=2, state=State.FINISHED, exit_code=0, last_step=999, first_step=400)
     run = Run(
@@ -40,7 +40,9 @@ def evidence(**change):
         attempts=[msgspec.structs.replace(first, **change), second],
     )
     sources = [source(0), source(1, state=State.CRASHED, signal="SIGKILL"), source(0, 2, State.FINISHED, None, 0)]
-    return Evidence(run, sources, Chart(metric="loss", x="step"), StepTable({}, []))
+    x_last = [] if logged is None else [float(logged)]
+    loss = Chart(metric="loss", x="step", lines=[Line(rank=0, attempt=1, x_last=x_last)])
+    return Evidence(run, sources, loss, StepTable({}, []))
 
 
 def differing(**change):
@@ -61,8 +63,8 @@ def test_a_server_that_knows_everything_agrees_with_the_truth():
     [
         ({"state": State.FAILED}, {"attempt 1 ended", "through rank"}),
         ({"signal": "SIGTERM"}, {"attempt 1 ended", "through rank"}),
-        ({"last_step": 452}, {"stood still before step", "steps done twice"}),
-        ({"last_step": None}, {"stood still before step", "steps done twice"}),
+        ({"logged": 452}, {"stood still before step", "steps done twice"}),
+        ({"logged": None}, {"stood still before step", "steps done twice"}),
     ],
 )
 def test_a_server_that_is_wrong_is_shown_so(change, wrong):
