@@ -59,7 +59,9 @@ class ProcessEnd:
     def tell(self, exit: Exit, flush_s: float) -> None:
         """Say how the process ends, unless this is a forked child of it."""
         if self.on_exit is not None and self.pid == os.getpid():
-            self.on_exit(exit, flush_s)
+            # A fault of ours, or a print inside a print (in a signal handler), must not change the exit status.
+            with contextlib.suppress(Exception):
+                self.on_exit(exit, flush_s)
 
     def at_end(self) -> Exit:
         """The end as it looks at ``atexit``."""

@@ -24,10 +24,14 @@ class Gatherer:
         journal: where configuration and samples go.
         who: the identity once ranks have agreed; None as long as they have not.
         sampling: whether this process samples at all.
+
+    Attributes:
+        described: set when the trees are journaled; the end of a short run waits for it a moment.
     """
 
     def __init__(self, journal: Journal, who: Callable[[], Identity | None], *, sampling: bool) -> None:
         self._journal, self._who, self._sampling = journal, who, sampling
+        self.described = threading.Event()
         self._known: set[str] = set()
         self._keysets: dict[tuple[tuple[str, str, int | None], ...], int] = {}
 
@@ -41,6 +45,7 @@ class Gatherer:
             self._emit(Config(software=trees.software()))
         if one_of_host:
             self._emit(Config(system=trees.system(me.node)))
+        self.described.set()
         if one_of_host and self._sampling:
             self._sample(me, stopped)
         while me.rank == 0 and not stopped.wait(SAMPLE_S):

@@ -8,10 +8,12 @@ there are other ranks that nothing names: then frames wait in the spool until ra
 import os
 import threading
 import time
+import weakref
 from typing import Any
 
 import msgspec
 
+from stepward import settings as configured
 from stepward.model.frames import Source, Status
 from stepward.model.states import Exit
 from stepward.model.words import HEARTBEAT_S, SourceKind
@@ -28,6 +30,10 @@ GRACE_S = 3.0
 MEETING_S = 60.0
 """How long ranks wait for rank 0's word; then each host is a run of its own."""
 POLL_S = 0.25
+DEAD_FLUSH_S = 2.0
+"""How long the end waits for a server that did not answer before."""
+
+_presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
 
 class Presence:
@@ -54,6 +60,7 @@ class Presence:
         self._shipper: Any = None
         self._exit_said = self._agreed = False
         self._lock = threading.RLock()
+        _presences.add(self)
         if not me.alone and (me.key is not None or launchers.rank(os.environ) is not None):
             self._settle(me)
 
@@ -195,8 +202,24 @@ class Presence:
             self._ship()
             if self._shipper is None:
                 return False
-            done = self._settings.server is not None and self._shipper.flush(max(until - time.monotonic(), 0.0))
+            # A server that was started since counts; without one there is nothing to wait for.
+            known = self._settings.server or configured.load(project=self._settings.project).server
+            wait = min(until - time.monotonic(), DEAD_FLUSH_S if self._shipper.problem else until)
+            done = known is not None and self._shipper.flush(max(wait, 0.0))
             self._shipper.stop(0.5)
         except Exception:  # a thread can't start any more: what is left is shipped by the next who comes
             return False
         return bool(done)
+
+    def forked(self) -> None:
+        """In a forked child: the lock may have been held, the shipper is the parent's."""
+        self._lock = threading.RLock()
+        self._shipper = None
+
+
+def _forked() -> None:
+    for presence in list(_presences):
+        presence.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -32,6 +32,9 @@ from stepward.sdk.secrets import mask_text, mask_tree
 from stepward.sdk.steps import Columns, PhaseScope, Step, Timer, Waited
 from stepward.spool.roots import warn
 
+DESCRIBE_S = 1.0
+"""How long the end of a short run waits for its trees to be collected."""
+
 
 class Run:
     """One run of this process; ``stepward.init`` makes it.
@@ -253,6 +256,9 @@ class Run:
             self._presence.end(exit, flush_s)
             return
         self._finished = True
+        self._settle()
+        if self._presence.settled:
+            self._gatherer.described.wait(min(flush_s / 4, DESCRIBE_S))
         self._threads.stop()
         if self._output is not None:
             self._output.restore()
@@ -261,7 +267,8 @@ class Run:
             self.timer.device.settle(last=True)
         if self._presence.me.rank == 0:
             self._gatherer.frameworks()
-        self._presence.end(exit, flush_s)
+        if not self._presence.end(exit, flush_s) and self._server and self.rank == 0:
+            warn(f"{self!r}: not all of it has reached {self._server}; `stepward sync` sends what is left")
         self._presence.close()
         if self._cells is not None:
             self._cells.close()
