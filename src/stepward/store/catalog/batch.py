@@ -194,11 +194,14 @@ class Batch:
             source["step"] = int64(status.step)
             self._step(attempt, status.step)
 
-    def _step(self, attempt: Row, step: int, first: int | None = None) -> None:
-        last, known = int64(step), attempt["first_step"]
-        first = last if first is None else int64(first)
+    def _step(self, attempt: Row, step: int) -> None:
+        last = int64(step)
         attempt["last_step"] = last if attempt["last_step"] is None else max(last, attempt["last_step"])
-        if known is None or first < known:
+
+    def _first_step(self, attempt: Row, step: int) -> None:
+        """Only what was logged cuts off earlier attempts: a heartbeat's step has no values to put in their place."""
+        first = int64(step)
+        if attempt["first_step"] is None or first < attempt["first_step"]:
             attempt["first_step"] = first
             self._restitch.add(attempt["run"])
 
@@ -255,7 +258,8 @@ class Batch:
     def _take_metric(self, frame: CommittedFrame, summary: MetricSummary, attempt: Row, change: Change) -> None:
         change.metrics.add(summary.metric)
         if not summary.system:
-            self._step(attempt, summary.step, summary.first_step)
+            self._step(attempt, summary.step)
+            self._first_step(attempt, summary.first_step)
         row = {
             "run": frame.run,
             "metric": summary.metric,

@@ -139,7 +139,8 @@ class Runs:
             rows = [dict(row) for row in connection.execute(sa.select(sources).where(sources.c.run == run)).mappings()]
         reaped = reaped_ranks(rows)
         all_sources = [
-            source_resource(row, numbers[row["attempt"]], reaped.get(place_of(row), ()), self._hearing, now) for row in rows
+            source_resource(row, numbers[row["attempt"]], reaped.get(place_of(row), ()), self._hearing, now)
+            for row in rows
         ]
         return sorted(all_sources, key=lambda source: (source.attempt, source.kind, source.rank or 0, source.writer))
 
