@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from stepward.ingest.decode import decode_frame
@@ -117,7 +117,8 @@ class PointsStoreSuite:
         store.close()
 
     @settings(
-        max_examples=150,
+        max_examples=100,
+        phases=[Phase.reuse, Phase.generate],  # shrinking against a database takes minutes
         deadline=None,
         suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
     )
