@@ -1,6 +1,7 @@
 """``stepward logs``: the output of a run, of one rank or of all, as it was or as it comes."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
@@ -8,16 +9,11 @@ import typer
 from stepward.cli.connection import RunArgument, connect, find_run
 from stepward.cli.table import Column, Format, FormatOption, write_csv, write_json
 from stepward.cli.text import plain, safe
-from stepward.client.api import Client
+from stepward.client.api import PAGE_LINES, Client
 from stepward.errors import NotFound, UsageError
-from stepward.model.resources import LogLine, LogStream, LogsUpdate, Run, RunUpdate
+from stepward.model.resources import LogLine, LogStream
 
 app = typer.Typer()
-
-PAGE = 5000
-"""Lines a request at most (docs/api.md)."""
-_QUIET_S = 2.0
-"""How long after its end a followed run is still listened to: its last lines arrive with its exit, or just after."""
 
 
 class Printed(NamedTuple):
@@ -52,9 +48,12 @@ def logs(
     if not chosen and (every or not follow):
         raise NotFound(f"{found.name} has no such output", code="no_output", hint=_what_there_is(every))
     shown = [Printed(one, line) for one in chosen for line in _lines(client, found.id, one.id, lines, search)]
-    _print(by_time(shown), output, many=len(chosen) != 1 or (follow and rank is None), document=not follow)
+    sink = Sink(output, labelled=len(chosen) != 1 or (follow and rank is None), document=not follow)
+    sink.write(by_time(shown))
     if follow:
-        _follow(client, found, {line.stream.id: _next_n(line) for line in shown}, (rank, stream, attempt), output)
+        from stepward.cli.follow import Following
+
+        Following(client, found, sink, (rank, stream, attempt), known=every, shown=shown).until_the_end()
 
 
 def choose(streams: list[LogStream], rank: int | None, stream: str | None, attempt: int | None) -> list[LogStream]:
@@ -90,19 +89,15 @@ def words(line: LogLine) -> str:
     return f"{text}  (× {line.repeats})" if line.repeats > 1 else text
 
 
-def _lines(client: Client, run: str, stream: str, count: int, search: str | None) -> Iterator[LogLine]:
-    if count and search is None:
-        if count <= PAGE:
-            yield from client.log_page(run, stream, tail=count).lines
-            return
-        last = client.log_page(run, stream, tail=1).last_n or 0
-        yield from list(client.log_lines(run, stream, from_n=max(last - count + 1, 1)))[-count:]
-    elif count:
-        yield from list(client.log_lines(run, stream, q=search))[-count:]
-
-
-def _next_n(printed: Printed) -> int:
-    return (printed.line.n_last or printed.line.n) + 1
+def _lines(client: Client, run: str, stream: str, count: int, search: str | None) -> list[LogLine]:
+    """The last ``count`` lines (that match)."""
+    if count == 0:
+        return []
+    if count <= PAGE_LINES:
+        return client.log_page(run, stream, tail=count, q=search).lines
+    last = client.log_page(run, stream, tail=1).last_n or 0
+    first = 1 if search else max(last - count + 1, 1)
+    return list(client.log_lines(run, stream, from_n=first, q=search))[-count:]
 
 
 def _what_there_is(streams: list[LogStream]) -> str:
@@ -111,21 +106,35 @@ def _what_there_is(streams: list[LogStream]) -> str:
     return "there is: " + ", ".join(f"attempt {one.attempt} {label(one)}" for one in streams[:8])
 
 
-def _print(lines: Iterable[Printed], output: Format, *, many: bool, document: bool) -> None:
-    """Print lines; as one document, or a JSON object a line while following."""
-    if output is Format.CSV:
-        write_csv(_COLUMNS, list(lines))
-    elif output is Format.JSON:
-        found = [_record(line) for line in lines]
-        if document:
-            write_json(found)
+class Sink:
+    """Where lines go: text, JSON or CSV on stdout; in one document, or line by line as they come.
+
+    Args:
+        labelled: each line says which stream it is of.
+    """
+
+    def __init__(self, output: Format, *, labelled: bool, document: bool) -> None:
+        self._output, self._labelled, self._document = output, labelled, document
+        self._begun = False
+
+    def write(self, lines: Sequence[Printed]) -> None:
+        """Print lines."""
+        if self._output is Format.CSV:
+            write_csv(_COLUMNS, lines, head=not self._begun)
+        elif self._output is Format.JSON and self._document:
+            write_json([_record(line) for line in lines])
         else:
-            for record in found:
-                write_json(record, indent=0)
-    else:
-        for printed in lines:
-            prefix = f"[{safe(label(printed.stream))}] " if many else ""
-            print(f"{prefix}{words(printed.line)}", flush=not document)
+            for line in lines:
+                self._write_line(line)
+        self._begun = True
+        sys.stdout.flush()
+
+    def _write_line(self, printed: Printed) -> None:
+        if self._output is Format.JSON:
+            write_json(_record(printed), indent=0)
+        else:
+            prefix = f"[{safe(label(printed.stream))}] " if self._labelled else ""
+            print(f"{prefix}{words(printed.line)}")
 
 
 def _record(printed: Printed) -> dict[str, object]:
@@ -147,31 +156,3 @@ _COLUMNS: list[Column[Printed]] = [
     Column(name, lambda printed, name=name: _record(printed)[name])  # type: ignore[misc]
     for name in ("attempt", "rank", "node", "stream", "n", "at", "repeats", "truncated", "text")
 ]
-Wanted = tuple[int | None, str | None, int | None]
-
-
-def _follow(client: Client, run: Run, seen: dict[str, int], wanted: Wanted, output: Format) -> None:
-    """Print what comes until the run has ended; lines are fetched by number, so that none is missed or printed twice."""
-    live = client.live(run=[run.id])
-    ended = run.state.terminal
-    while True:
-        update = live.next(_QUIET_S)
-        if isinstance(update, RunUpdate) and update.run.id == run.id:
-            ended = update.run.state.terminal
-        if update is None and ended:
-            return
-        if update is None or isinstance(update, LogsUpdate) or type(update).__name__ == "Opened":
-            _print_new(client, run.id, seen, wanted, output)
-
-
-def _print_new(client: Client, run: str, seen: dict[str, int], wanted: Wanted, output: Format) -> None:
-    streams = choose(client.log_streams(run), *wanted)
-    new = []
-    for stream in streams:
-        first = seen.get(stream.id, 1)
-        if stream.lines < first:
-            continue
-        lines = [Printed(stream, line) for line in client.log_lines(run, stream.id, from_n=first)]
-        seen[stream.id] = _next_n(lines[-1]) if lines else first
-        new += lines
-    _print(by_time(new), output, many=wanted[0] is None, document=False)

@@ -1,22 +1,42 @@
 """A real server and real runs in a spool, and the command line as a process of its own."""
 
+import contextlib
+import fcntl
+import io
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from typing import NamedTuple
 
 import msgspec
 import pytest
 
+from stepward.cli.app import outcome
 from stepward.model.frames import Config, LogChunk, Logs, Source
 from stepward.model.identity import derived_run_id, ulid
 from stepward.model.states import Exit, Witness
 from stepward.model.words import SourceKind
 from stepward.settings import ServerFile
 from stepward.spool.journal import Journal, WriterMeta
+
+
+@contextlib.contextmanager
+def _environment(env):
+    """This environment alone, for a while."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class Done(NamedTuple):
@@ -75,10 +95,35 @@ class Home:
         )
 
     def __call__(self, *arguments, **env):
-        """Run a command to its end."""
-        out, err = (process := self.popen(*arguments, **env)).communicate(timeout=60)
-        assert "Traceback" not in err
-        return Done(process.returncode, out, err)
+        """Run a command to its end, in this process: a hundred interpreters would take minutes to start."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        with _environment({**self.env, **env}), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = outcome(arguments)
+            finally:
+                texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
+        assert "Traceback" not in texts[1]
+        return Done(code, *texts)
+
+    def terminal(self, *arguments, columns=80, **env):
+        """Run a command on a terminal of so many columns; what it wrote there."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stepward", *arguments],
+            env={**self.env, "TERM": "xterm-256color", **env},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        written = b""
+        # Linux says EIO when the last process has let go of the terminal.
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 1 << 16):
+                written += data
+        os.close(ours)
+        return process.wait(30), written.decode()
 
     def journal(self, key, *, project="llm", **config):
         """A journal of rank 0 of a run; delivered by ``stepward sync`` once it is closed."""
