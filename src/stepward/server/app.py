@@ -8,6 +8,7 @@ import getpass
 import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -230,10 +231,14 @@ def serve(settings: ServerSettings) -> None:
     except BaseException:
         listening.close()
         raise
+    # uvicorn ends gracefully and then raises the signal again: it must not end us before the state file is gone.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     state = _write_state(settings, server)
     try:
         _announce(settings, server)
         _Uvicorn(server).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
     finally:
         with suppress(OSError):
             os.unlink(state)
