@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from stepward.cli.extra import needs
+
 app = typer.Typer()
 
 
@@ -17,7 +19,8 @@ def demo(
     steps: Annotated[int, typer.Option(min=60, help="Training steps.")] = 600,
 ) -> None:
     """Train a small model that something will befall, and see who knows the truth."""
-    from stepward.demo.story import Options, tell
+    with needs("demo"):
+        from stepward.demo.story import Options, tell
 
     once = once or os.environ.get("DEMO_ONCE") == "1"
     raise typer.Exit(tell(Options(seed=seed, once=once, port=port, data=data, steps=steps)))

@@ -8,8 +8,9 @@ from stepward.errors import MissingExtra
 EXTRAS = {
     "server": ("litestar", "uvicorn", "sqlalchemy", "alembic", "duckdb", "numpy", "pyarrow", "fsspec"),
     "agent": ("psutil", "pynvml"),
+    "demo": ("numpy",),
 }
-"""Extras of pyproject.toml and the modules that they install."""
+"""Extras of pyproject.toml and modules that they install; what only makes something faster is not among them."""
 
 
 @contextlib.contextmanager

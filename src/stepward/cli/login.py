@@ -32,7 +32,7 @@ def login(
     server = known.server
     if server is None:
         raise UsageError("no server is known", code="no_server", hint="stepward login http://host:7070")
-    secret = _secret(token, known.token if url is None or known.token else None, server)
+    secret = _secret(token, known.token, server)
     client = connect(server=server, token=secret)
     session = client.session()
     if link:

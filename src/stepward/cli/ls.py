@@ -1,5 +1,6 @@
 """``stepward ls``: the runs, newest first."""
 
+import sys
 import time
 from typing import Annotated
 
@@ -47,10 +48,10 @@ def ls(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """List runs of all projects, newest first."""
-    runs = list(connect().runs(project=project, filter=filter, sort=sort, limit=limit))
-    show(
-        output, columns(time.time(), metric or []), runs, empty="no runs" + (" match" if filter or project else " yet")
-    )
+    runs = list(connect().runs(project=project, filter=filter, sort=sort, limit=limit + 1))
+    show(output, columns(time.time(), metric or []), runs[:limit], empty="no runs" + (" match" if filter else " yet"))
+    if len(runs) > limit:
+        print(f"these are the first {limit}; --limit shows more", file=sys.stderr)
 
 
 def columns(now: float, metrics: list[str]) -> list[Column[Run]]:

@@ -9,11 +9,14 @@ from stepward.cli.connection import RunArgument, connect, find_run
 from stepward.cli.figures import ago, between, figure
 from stepward.cli.ls import COLOURS, columns
 from stepward.cli.table import Column, Format, FormatOption, terminal, write_csv, write_json, write_table
-from stepward.cli.text import safe
-from stepward.model.resources import Attempt, LatestValue, Run
+from stepward.cli.text import plain, safe
+from stepward.model.resources import Attempt, LatestValue, Run, Source
+from stepward.model.states import State
 
 app = typer.Typer()
 
+LAST_LINES = 20
+"""Lines of a traceback, or of output, that a bad end is shown with."""
 SAMPLED = "system/"
 """Beginning of the names of metrics that are sampled, not logged by the user."""
 
@@ -28,7 +31,8 @@ class Latest(NamedTuple):
 @app.command("show")
 def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
     """Show a run: state, attempts, latest values."""
-    found = find_run(connect(), run)
+    client = connect()
+    found = find_run(client, run)
     now = time.time()
     if output is Format.JSON:
         write_json(found)
@@ -42,6 +46,9 @@ def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
         if found.latest:
             print()
             write_table(LATEST, latest_rows(found))
+        if found.state.terminal and found.state is not State.FINISHED:
+            for heading, lines in last_words(client.sources(found.id)):
+                print("\n".join(["", heading, *lines]))
 
 
 def latest_rows(run: Run) -> list[Latest]:
@@ -83,6 +90,19 @@ def attempt_columns(now: float) -> list[Column[Attempt]]:
         Column("took", lambda a: between(a.started_at, a.ended_at, now), right=True),
         Column("reason", lambda attempt: attempt.reason, flexible=True),
     ]
+
+
+def last_words(sources: list[Source]) -> list[tuple[str, list[str]]]:
+    """What the sources of the newest attempt said last, where it was not a good end: a heading and lines of each."""
+    newest = max((source.attempt for source in sources), default=0)
+    told = []
+    for source in sources:
+        lines = (source.traceback or "").splitlines() or source.tail
+        if source.attempt == newest and source.state is not State.FINISHED and lines:
+            who = source.kind.value if source.rank is None else f"rank {source.rank}"
+            heading = f"last words of {who} on {source.node or 'an unknown node'} ({source.state.value})"
+            told.append((safe(heading), [f"  {plain(line)}" for line in lines[-LAST_LINES:]]))
+    return told
 
 
 def _ended_by(attempt: Attempt) -> str:

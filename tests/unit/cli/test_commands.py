@@ -76,6 +76,31 @@ def test_show_tells_attempts_and_latest_values(stepward, run_json):
     assert "preempted" in out and "SIGTERM" in out and "NaN" in out and "2 pending" not in out
 
 
+def test_a_bad_end_is_shown_with_its_last_words(stepward):
+    path = "/api/v1/runs/run_01k0000001bbbbbbbbbbbbbbbb/sources"
+    source = {"kind": "rank", "role": "trainer", "pid": 1, "node": "n1"}
+    sources = [
+        {**source, "writer": "a", "attempt": 1, "rank": 0, "state": "failed", "tail": ["old"]},
+        {
+            **source,
+            "writer": "b",
+            "attempt": 2,
+            "rank": 0,
+            "state": "failed",
+            "traceback": "Trace\n  \x1b[2JValueError: x",
+        },
+        {**source, "writer": "c", "attempt": 2, "rank": 1, "state": "finished", "tail": ["fine"]},
+    ]
+    _, out, _ = stepward("show", "run_01k0000001", more={("GET", path): (200, sources)})
+    assert out.endswith("last words of rank 0 on n1 (failed)\n  Trace\n    ValueError: x\n")
+    assert "old" not in out and "fine" not in out
+
+
+def test_ls_says_where_it_ends(stepward):
+    code, out, err = stepward("ls", "--limit", "1", "--format", "csv")
+    assert (code, len(out.splitlines()), err) == (0, 2, "these are the first 1; --limit shows more\n")
+
+
 def test_diff_shows_what_differs_and_values_beside_each_other(stepward):
     one, two = "run_01k0000000aaaaaaaaaaaaaaaa", "run_01k0000001bbbbbbbbbbbbbbbb"
     code, out, _ = stepward("diff", one, two, "--format", "json")

@@ -116,3 +116,11 @@ sys.exit(f"{others} {heavy}" if others or heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("argv", [["up"], ["restore", "x", "--data", "y"]])
+def test_a_server_that_is_not_installed_names_the_pip_line(argv):
+    code = f"import sys; sys.modules['sqlalchemy'] = None; from stepward.cli.app import main; main({argv})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    says = "error: sqlalchemy is not installed [missing_extra]\nhint: pip install 'stepward[server]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
