@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stepward.client.transport import Response, Transport
+from stepward.client.transport import ANSWER_S, Response, Transport
 from stepward.errors import Unavailable
 from stepward.model import frames
 from stepward.spool import writers
@@ -99,7 +99,7 @@ class Delivery:
         self._keep(self.position, max(self._sent, taken.end))
         try:
             response = transport.request(
-                "POST", INGEST, body=self._encode(taken, meta), headers=self._headers(), timeout_s=15.0
+                "POST", INGEST, body=self._encode(taken, meta), headers=self._headers(), timeout_s=ANSWER_S
             )
         except Unavailable as error:
             return self._later(str(error))

@@ -73,7 +73,7 @@ class Journal:
     _room: int
     _next_size: int
     _held: int | None
-    _hole: tuple[int, int] | None
+    _open: tuple[memoryview, int, int] | None
     _stated: set[int]
     _retry_at: float
 
@@ -216,7 +216,7 @@ class Journal:
         self._held = None
         self._base = self._at = self._room = 0
         self._next_size = _FIRST_SEGMENT_BYTES
-        self._hole = None
+        self._open = None
         self._stated = set()
         self._retry_at = 0.0
 
@@ -234,59 +234,67 @@ class Journal:
         """The hot path: pack the record in place. ``fields`` are the type and all that follows."""
         size = shape.size
         with self._lock:
-            at = self._at
-            if at + size > self._room or shape.id not in self._stated or self._hole is not None:
-                at = self._prepare(size, shape)
-                if at < 0:
+            while True:
+                # Signal handlers run at calls: there is none between here and the reservation.
+                view, at = self._view, self._at
+                end = at + size
+                if end <= self._room and self._open is None and shape.id in self._stated:
+                    break
+                if not self._ready(size, shape):
                     self.dropped += shape.points
                     return False
-            view, end = self._view, at + size
-            self._hole, self._at = (at, end), end
+            self._open, self._at = (view, at, end), end
             try:
                 shape.pack_into(view, at + 4, *fields)
                 _put_u32(view, end - 4, crc32(view[at + 4 : end - 4]))
                 _put_u32(view, at, shape.length)
             except BaseException:
-                _void(view, at, end)
+                _close(view, at, end)
                 raise
-            self._hole = None
+            finally:
+                self._open = None
         return True
 
     def _append(self, record: bytes, points: int, shape: _Shape | None = None) -> bool:
         """Write a sealed record: the steps of ``_write``, off the hot path."""
+        size = len(record)
         with self._lock:
-            if self._prepare(len(record), shape) < 0:
-                self.dropped += points
-                return False
-            self._put(record)
+            while not self._put(record, size, shape):
+                if not self._ready(size, shape):
+                    self.dropped += points
+                    return False
         return True
 
-    def _put(self, record: bytes) -> None:
-        view, at, end = self._view, self._at, self._at + len(record)
-        self._hole, self._at = (at, end), end
+    def _put(self, record: bytes, size: int, shape: _Shape | None = None) -> bool:
+        """Write a sealed record; False where something has to be made ready before."""
+        # No call from here to the reservation, as in ``_write``.
+        view, at = self._view, self._at
+        end = at + size
+        if end > self._room or self._open is not None or (shape is not None and shape.id not in self._stated):
+            return False
+        self._open, self._at = (view, at, end), end
         try:
             view[at + 4 : end] = record[4:]
             view[at : at + 4] = record[:4]
         except BaseException:
-            _void(view, at, end)
+            _close(view, at, end)
             raise
-        self._hole = None
+        finally:
+            self._open = None
+        return True
 
-    def _prepare(self, size: int, shape: _Shape | None) -> int:
-        """Offset at which ``size`` bytes may be written, their definition before them; -1 where there is no room."""
-        if self._hole is not None:
-            _void(self._view, *self._hole)
-            self._at, self._hole = self._hole[1], None
-        definition = b"" if shape is None else shape.definition
-        stated = shape is None or shape.id in self._stated
-        if self._at + size + (0 if stated else len(definition)) > self._room:
-            if not self._roll(size + len(definition)):
-                return -1
-            stated = shape is None
-        if shape is not None and not stated:
-            self._put(definition)
-            self._stated.add(shape.id)
-        return self._at
+    def _ready(self, size: int, shape: _Shape | None) -> bool:
+        """One step towards a record of ``size`` bytes: interrupted row closed, room made, definition written."""
+        if self._open is not None:
+            _close(*self._open)
+            self._open = None
+        stated = self._stated
+        definition = b"" if shape is None or shape.id in stated else shape.definition
+        if self._at + size + len(definition) > self._room:
+            return self._roll(size + (len(shape.definition) if shape is not None else 0))
+        if shape is not None and definition and self._put(definition, len(definition)):
+            stated.add(shape.id)
+        return True
 
     def _roll(self, need: int) -> bool:
         """Go on in a new segment with room for ``need`` bytes."""
@@ -294,23 +302,23 @@ class Journal:
         if self._closed or self.root is None or now < self._retry_at:
             return False
         size = max(self._next_size, -(-need // _PAGE) * _PAGE)
-        path, hidden = f"{start:020d}.seg", f".{start:020d}.seg"
+        path = f"{self.folder}/{start:020d}.seg"
+        hidden = f"{self.folder}/.{start:020d}.seg"
         try:
             self._open_folder(self.root)
             if spool_bytes(self.root) + size > self.cap_bytes:
                 raise OSError("the spool is at its cap")
-            fresh = _allocate(f"{self.folder}/{hidden}", size)
+            fresh, stated = _allocate(hidden, size), set[int]()
             # A signal handler may roll during any call here; its segment has this name and holds its record.
             if self._view is view:
-                os.rename(f"{self.folder}/{hidden}", f"{self.folder}/{path}")
+                os.rename(hidden, path)
         except (OSError, ValueError):
             self._retry_at = now + _RETRY_S
             return False
         if self._view is view:
             # The old map is not closed but let go: who was interrupted inside it still writes there.
-            self._view, self._base, self._at, self._room = fresh, start, 0, size
+            self._view, self._base, self._at, self._room, self._stated = fresh, start, 0, size, stated
             self._next_size = min(4 * size, SEGMENT_BYTES)
-            self._stated = set()
         return True
 
     def _open_folder(self, root: str) -> None:
@@ -394,9 +402,11 @@ def _allocate(path: str, size: int) -> memoryview:
         os.close(fd)
 
 
-def _void(view: memoryview, at: int, end: int) -> None:
-    """Make the hole [at, end) a record that readers pass over."""
-    _put_u32(view, end - 4, records.void_crc(crc32(view[at + 4 : end - 4])))
+def _close(view: memoryview, at: int, end: int) -> None:
+    """Publish the record at [at, end), whose writing was interrupted: as it is where it is whole, else as void."""
+    crc = crc32(view[at + 4 : end - 4])
+    if records.U32.unpack_from(view, end - 4)[0] != crc:
+        _put_u32(view, end - 4, records.void_crc(crc))
     _put_u32(view, at, end - at - records.OVERHEAD)
 
 

@@ -54,7 +54,7 @@ class Reader:
         self.series: dict[int, list[SeriesDef]] = {}
         self.phases: dict[int, list[PhaseColumn]] = {}
         self._breathe = breathe
-        self._learned: dict[int, int] = {}
+        self._good = -1
         self._suspect = -1
 
     def oldest(self) -> int | None:
@@ -79,9 +79,10 @@ class Reader:
         self._learn(kept[first], position)
         for segment, following in zip(kept[first:], [*kept[first + 1 :], None], strict=True):
             for item in self._walk(segment, max(position, segment.start), following is None and not finished):
-                self._note(segment, item)
+                self._note(item)
                 yield item
-                position = item.end
+                # Who comes back has taken the item: the next read may begin here without a look at what is before.
+                position = self._good = item.end
             if following is not None and following.start > segment.end:
                 yield Item(segment.end, following.start, Gap(segment.end, following.start, "segment missing"))
 
@@ -103,19 +104,19 @@ class Reader:
         return position
 
     def _learn(self, segment: Segment, position: int) -> None:
-        """Read the definitions between the segment's beginning and ``position``."""
-        if position == segment.start or self._learned.get(segment.start, -1) >= position:
+        """Read the definitions between the segment's beginning and ``position``, and check that something begins there."""
+        if position in (segment.start, self._good):
             return
         end = segment.start
         for item in self._walk(segment, segment.start, False, position):
-            self._note(segment, item)
+            self._note(item)
             end = item.end
             if end >= position:
                 break
         if end != position and not (end < position == segment.end):
             raise Misaligned
 
-    def _note(self, segment: Segment, item: Item) -> None:
+    def _note(self, item: Item) -> None:
         if isinstance(item.what, Record):
             if item.what.type == records.KEYSET:
                 id, series = records.read_keyset(item.what.content)
@@ -123,7 +124,6 @@ class Reader:
             elif item.what.type == records.PHASES:
                 id, columns = records.read_phases(item.what.content)
                 self.phases[id] = columns
-        self._learned[segment.start] = max(self._learned.get(segment.start, 0), item.end)
 
     def _walk(self, segment: Segment, position: int, living: bool, until: int | None = None) -> Iterator[Item]:
         """The items of one segment; ``living``: its end may still be in the writing."""

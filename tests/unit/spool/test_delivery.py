@@ -236,6 +236,7 @@ def test_definitions_are_sent_once_and_again_on_demand(create):
         Response(400, {}, b"Bad Request"),
         Response(413, {}, b"<html>nginx</html>"),
         problem(409, "sequence_gap"),
+        problem(409, "sequence_gap", expected_seq=13),
         problem(409, "sequence_gap", expected_seq=77),
         problem(409, "sequence_gap", expected_seq=1 << 40),
         problem(409, "sequence_gap", expected_seq=-1),
