@@ -15,7 +15,7 @@ ONE, TWO, BAD = (derived_run_id("llm", key) for key in ("one", "two", "bad"))
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 READING = [
     ("ls",),
-    ("ls", "--project", "llm", "--filter", "name = twin", "--sort", "name", "--limit", "1", "--metric", "loss"),
+    ("ls", "--project", "llm", "--filter", "name = twin", "--sort", "name", "--limit", "2", "--metric", "loss"),
     ("show", ONE),
     ("logs", ONE),
     ("logs", ONE, "--rank", "0", "--stream", "stdout", "--attempt", "1", "-n", "2"),
