@@ -35,18 +35,18 @@ SETTLE_S = 0.5
 
 
 class Member:
-    """One process of the attempt and what became of it."""
+    """One process of the attempt and what became of it.
 
-    def __init__(self, number: int, rank: int | None, pid: int, tail: Tail) -> None:
-        self.number, self.rank, self.pid, self.tail = number, rank, pid, tail
-        self.watch = Watch(pid)
+    Args:
+        rank: where it is known.
+        shown_rank: rank to report it under while no ranks are seen below it.
+    """
+
+    def __init__(self, number: int, rank: int | None, shown_rank: int, pid: int, tail: Tail) -> None:
+        self.number, self.rank, self.shown_rank = number, rank, shown_rank
+        self.pid, self.tail, self.watch = pid, tail, Watch(pid)
         self.end: End | None = None
         self.memory: str | None = None
-
-    @property
-    def shown_rank(self) -> int:
-        """Rank to report it under; a process of which nothing is known is rank 0 of its attempt."""
-        return self.rank if self.rank is not None else self.number
 
 
 class Context(NamedTuple):
@@ -74,7 +74,7 @@ class Attempt:
         self.record = Record(context.root, self._meta)
         self.ended = False
         self._asked = 0
-        self._why: str | None = None
+        self._senders: dict[int, str] = {}
         self._members: list[Member] = []
         self._lines: list[Line] = []
         self._first_bad: Member | None = None
@@ -120,7 +120,8 @@ class Attempt:
             finally:
                 for channel in channels:
                     channel.started()
-            member = Member(number, self._plan.rank_of(number), pid, tail)
+            rank, shown_rank = self._plan.rank_of(number), self._plan.presumed_rank(number)
+            member = Member(number, rank, shown_rank, pid, tail)
             self._members.append(member)
             for channel in channels:
                 log = StreamLog(channel.stream, member.rank, self.record.logs)
@@ -207,7 +208,7 @@ class Attempt:
             self._signal_all(number)
         elif number in sig.FORWARDED:
             sender = received.sender_name()
-            self._why = f"{number.name} from {sender or 'outside'}" if received.sender else number.name
+            self._senders[number] = f"{number.name} from {sender or 'outside'}" if received.sender else number.name
             if number in sig.ENDING:
                 self._ask_for_end()
             if not sig.already_delivered(received, sender, self._plan.environ):
@@ -287,8 +288,9 @@ class Attempt:
     def _conclude(self) -> End:
         """Record the end of the whole attempt: that of the first rank that ended badly, else of the first."""
         decisive = self._first_bad or self._members[0]
-        self._record_end(decisive, None, self._why if decisive.end and decisive.end.bad else None)
-        return decisive.end or End(code=1)
+        end = decisive.end or End(code=1)
+        self._record_end(decisive, None, self._senders.get(end.shell_code - 128))
+        return end
 
     def _record_end(self, member: Member, rank: int | None, reason: str | None) -> None:
         assert member.end is not None

@@ -52,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         key: run key, where anything names the run.
         attempt: attempt key without this launcher's own count.
         rank: rank of the one process (of ``ranks`` = None); None where it may be a launcher of ranks itself.
+        task: its rank if it turns out to be none: the scheduler's task, else 0.
         world: number of ranks of the attempt, where it is known.
     """
 
@@ -62,6 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     attempt: str
     rank: int | None
+    task: int
     world: int | None
     node: str
     job: dict[str, Any] | None
@@ -75,6 +77,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def rank_of(self, number: int) -> int | None:
         """Rank of the ``number``-th process; None where it may be a launcher of ranks itself."""
         return self.rank if self.options.ranks is None else number
+
+    def presumed_rank(self, number: int) -> int:
+        """Rank to report the ``number``-th process under while no ranks are seen below it."""
+        return self.task if self.options.ranks is None else number
 
     def attempt_key(self, restart: int) -> str:
         """Key of the attempt after ``restart`` restarts by this launcher."""
@@ -115,6 +121,7 @@ def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) ->
         key=identity.key,
         attempt=_attempt(environ, facts),
         rank=launched_rank(environ),
+        task=identity.rank,
         world=options.ranks or identity.world,
         node=identity.node,
         job=identity.job,

@@ -117,6 +117,16 @@ def test_signal_that_slurmstepd_sent_to_the_whole_step_is_not_sent_again(start, 
     assert count.read_text() == "x"
 
 
+def test_task_of_a_job_step_without_ranks_below_is_that_rank(run, journals, monkeypatch):
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_NTASKS": "4"}.items():
+        monkeypatch.setenv(name, value)
+    run("--", PY, "-c", "pass")
+    found = journals()
+    assert [exit.rank for exit in found.exits] == [3, None]
+    assert {tuple(status.alive) for status in found.statuses} <= {(), (3,)}
+    assert found.configs[0].ranks == 4
+
+
 def test_memory_kill_in_a_cgroup(run, journals):
     cgroup = _make_cgroup()
     try:
