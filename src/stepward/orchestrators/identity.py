@@ -59,6 +59,11 @@ def rank(environ: Environ) -> int:
     return inner if inner is not None else slurm.rank(environ) or 0
 
 
+def has_rank(environ: Environ) -> bool:
+    """Whether a launcher says the rank; where none does, a framework may still join this process with others."""
+    return local.rank(environ) is not None or slurm.rank(environ) is not None
+
+
 def node(environ: Environ, facts: ProcFacts) -> str:
     """Name of this node as the scheduler knows it."""
     return environ.get("SLURMD_NODENAME") or facts.host

@@ -1,8 +1,8 @@
 """A run as the rest of the world sees it: who writes, that it lives, that its frames are shipped, how it ended.
 
-Three ways to know the run and rank of this process: a launcher names them (settled at once); nothing hints at other ranks
-(settled at the first step, or after three seconds, so that a group that forms right after ``init`` is still seen); or
-there are other ranks that nothing names: then frames wait in the spool until rank 0's word has come (``meeting``).
+Three ways to know the run and rank of this process: a launcher says the rank (settled at once); nothing hints at other
+ranks (settled at the first step, or after three seconds, so that a group that forms right after ``init`` is still seen);
+or there are other ranks that nothing names: then frames wait in the spool for rank 0's word (``meeting``).
 """
 
 import os
@@ -61,7 +61,7 @@ class Presence:
         self._exit_said = self._agreed = False
         self._lock = threading.RLock()
         _presences.add(self)
-        if not me.alone and (me.key is not None or launchers.rank(os.environ) is not None):
+        if not me.alone and identities.has_rank(os.environ):
             self._settle(me)
 
     @property
@@ -82,7 +82,7 @@ class Presence:
         elif not self.settled and (now or waited > GRACE_S):
             self._settle(self._ranked())
         elif self.settled:
-            if self.me.key is None and not self._agreed:
+            if self._waits_for_word():
                 self._agree()
             if self._ranked() != self.me:
                 self._settle(self._ranked())
@@ -94,7 +94,7 @@ class Presence:
         self.look()
         self._journal.emit("status", self._status())
         self._ship()
-        return HEARTBEAT_S if self.settled else POLL_S
+        return HEARTBEAT_S if self.settled and not self._waits_for_word() else POLL_S
 
     def end(self, exit: Exit, flush_s: float) -> bool:
         """Say how it ended and flush, at most ``flush_s``; whether nothing is left in the spool.
@@ -109,6 +109,9 @@ class Presence:
         until = time.monotonic() + flush_s
         self._recorder.drain(flush_s / 2)
         self.look(now=True)
+        while self._waits_for_word() and time.monotonic() < until - flush_s / 2:
+            time.sleep(POLL_S / 5)
+            self.look(now=True)
         if not self.settled:
             self._settle_on_host()
         self._journal.emit("status", self._status())
@@ -150,6 +153,9 @@ class Presence:
         """Whether a framework joins this process with others, and nothing names their run."""
         group = find_group() if self.me.key is None else None
         return group is not None and group.world > 1
+
+    def _waits_for_word(self) -> bool:
+        return not self._agreed and self._joins_others()
 
     def _agree(self) -> bool:
         """Take rank 0's run and attempt (an explicit run keeps its name); whether there is its word."""

@@ -117,7 +117,11 @@ class Run:
             self._note_late("log")
             return
         if type(values) is not dict and not isinstance(values, Mapping):
-            self._misuse("bad_values", f"log() takes a mapping, not {type(values).__name__}")  # type: ignore[unreachable]
+            self._misuse(  # type: ignore[unreachable]
+                UsageError(
+                    f"log() takes a mapping, not {type(values).__name__}", code="bad_values", hint='log({"loss": x})'
+                )
+            )
             return
         number = self._next_step() if step is None else step if type(step) is int else self._as_step(step)
         now = time.time_ns() // 1000
@@ -125,7 +129,7 @@ class Run:
         presence = self._presence
         self._last_step = presence.step = number
         presence.progress_at = now
-        if not self._nudged and not presence.settled:
+        if not self._nudged:
             self._settle()
 
     def step(self, step: int) -> Step:
@@ -219,7 +223,7 @@ class Run:
             self._probe()
         self._last_step = presence.step = number
         presence.progress_at = time.time_ns() // 1000
-        if not self._nudged and not presence.settled:
+        if not self._nudged:
             self._settle()
         if self._rehook:
             self._rehook = False
@@ -342,19 +346,21 @@ class Run:
         except TypeError:
             if isinstance(step, float) and step.is_integer():
                 return int(step)
-        self._misuse("bad_step", f"a step is an integer, not {step!r:.80}")
+        self._misuse(UsageError(f"a step is an integer, not {step!r:.80}", code="bad_step", hint="step=i"))
         return max(self._last_step, 0)
 
     def _note_late(self, what: str) -> None:
         self._late += 1
-        self._misuse("run_finished", f"{what}() after finish() is not recorded")
+        self._misuse(
+            UsageError(f"{what}() after finish() is not recorded", code="run_finished", hint="call init() again")
+        )
 
-    def _misuse(self, code: str, message: str) -> None:
+    def _misuse(self, error: UsageError) -> None:
         if self._strict:
-            raise UsageError(message, code=code, hint="strict=True makes this an error")
-        if code not in self._said:
-            self._said.add(code)
-            warn(f"{message} (said once)")
+            raise error
+        if error.code not in self._said:
+            self._said.add(error.code)
+            warn(f"{error} (said once)")
 
 
 def _current_error() -> BaseException | None:

@@ -176,7 +176,7 @@ def _checked_kind(kind: str) -> RunKind:
         return RunKind(kind)
     except ValueError:
         kinds = ", ".join(RunKind)
-        raise UsageError(f"{kind!r} is no kind of run", code="bad_kind", hint=f"one of {kinds}") from None
+        raise UsageError(f"{kind!r} is no kind of run", code="bad_argument", hint=f"one of {kinds}") from None
 
 
 def _checked_tags(tags: Iterable[str] | None) -> list[str] | None:
@@ -184,13 +184,13 @@ def _checked_tags(tags: Iterable[str] | None) -> list[str] | None:
         return None
     labels = [tags] if isinstance(tags, str) else list(tags)
     if not all(isinstance(label, str) and label for label in labels):
-        raise UsageError("tags are texts that are not empty", code="bad_tags", hint='tags=["ablation"]')
+        raise UsageError("tags are texts that are not empty", code="bad_argument", hint='tags=["ablation"]')
     return labels
 
 
 def _check_text(label: str, value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value or len(value) > 65_536):
-        raise UsageError(f"{label} is a text that is not empty", code=f"bad_{label}", hint=f"got {value!r:.80}")
+        raise UsageError(f"{label} is a text that is not empty", code="bad_argument", hint=f"got {value!r:.80}")
 
 
 def _no_run(what: str) -> AbstractContextManager[Any]:

@@ -204,6 +204,8 @@ class Waited:
         return length_hint(self._source)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_source":  # a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._source, name)
 
 

@@ -217,7 +217,7 @@ def test_strict_mode_raises_for_wrong_use(script):
         except sw.UsageError as error: print(error.code)
     """
     _, out, _ = script.run(source, code=0)
-    assert out.split() == ["bad_values", "bad_step", "bad_kind", "bad_tags", "bad_name", "bad_run"]
+    assert out.split() == ["bad_values", "bad_step", *["bad_argument"] * 4]
 
 
 def test_a_spool_that_cannot_be_written_does_not_harm_the_script(script):
