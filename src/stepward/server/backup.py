@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 
 from stepward.errors import Conflict, NotFound, UsageError
 from stepward.model.resources import Backup, instant
-from stepward.server.folder import FORMAT, DataFolder
+from stepward.server.folder import FORMAT, DataFolder, check_format
 from stepward.store.catalog import Database
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
 
 _PARTIAL = ".partial"
+_OWN = frozenset({"token", "lock", "format", "backups", f"restoring{_PARTIAL}"})
+"""Entries of a data folder that are not the data."""
 
 
 def backup(
@@ -62,10 +64,12 @@ def restore(archive: str, data: str) -> None:
         NotFound: ``no_such_backup``.
         Conflict: ``data_not_empty``, ``data_locked``.
         IncompatibleVersion: ``newer_format``.
+        UsageError: ``data_unwritable``.
     """
     if not os.path.isfile(f"{archive}/catalog.db") or archive.rstrip("/").endswith(_PARTIAL):
         raise NotFound(f"{archive} is no backup", code="no_such_backup", hint="a backup is a folder with a catalog.db")
-    kept = set(os.listdir(data)) - {"token", "lock", "format", "backups"} if os.path.isdir(data) else set()
+    check_format(archive)
+    kept = set(os.listdir(data)) - _OWN if os.path.isdir(data) else set()
     if kept:
         raise Conflict(
             f"{data} holds data already: {', '.join(sorted(kept))}",
@@ -73,10 +77,15 @@ def restore(archive: str, data: str) -> None:
             hint="restore into a new folder, then start the server on it",
         )
     folder = DataFolder(data)
+    staged = f"{folder.path}/restoring{_PARTIAL}"
     try:
-        shutil.copytree(archive, folder.path, dirs_exist_ok=True)
-        os.chmod(folder.path, 0o700)
+        shutil.copytree(archive, staged)
+        for name in sorted(set(os.listdir(staged)) - _OWN):
+            os.rename(f"{staged}/{name}", f"{folder.path}/{name}")
+    except OSError as error:
+        raise UsageError(f"cannot restore into {data}: {error}", code="data_unwritable") from error
     finally:
+        shutil.rmtree(staged, ignore_errors=True)
         folder.close()
 
 

@@ -32,8 +32,8 @@ class DataFolder:
         self.path = os.path.abspath(path)
         if not force:
             _refuse_network(self.path)
+        check_format(self.path)
         self._make()
-        self._check_format()
         self._lock = self._take_lock()
         self._write_format()
 
@@ -65,19 +65,6 @@ class DataFolder:
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise _unwritable(self.path, PermissionError(13, "Permission denied"))
 
-    def _check_format(self) -> None:
-        try:
-            with open(f"{self.path}/format") as file:
-                found = file.read().strip()
-        except FileNotFoundError:
-            return
-        if not found.isdigit() or int(found) > FORMAT:
-            raise IncompatibleVersion(
-                f"{self.path} was written by a newer stepward (format {found!r}, this one knows {FORMAT})",
-                code="newer_format",
-                hint="upgrade stepward, or name another folder by --data",
-            )
-
     def _take_lock(self) -> int:
         try:
             lock = os.open(f"{self.path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -102,6 +89,25 @@ class DataFolder:
         path = f"{self.path}/format"
         if not os.path.exists(path):
             _write_private(path, f"{FORMAT}\n")
+
+
+def check_format(folder: str) -> None:
+    """Refuse a data folder or backup of a newer format, without touching it.
+
+    Raises:
+        IncompatibleVersion: ``newer_format``.
+    """
+    try:
+        with open(f"{folder}/format") as file:
+            found = file.read().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not found.isdigit() or int(found) > FORMAT:
+        raise IncompatibleVersion(
+            f"{folder} was written by a newer stepward (format {found!r}, this one knows {FORMAT})",
+            code="newer_format",
+            hint="upgrade stepward, or name another folder by --data",
+        )
 
 
 def file_system(path: str) -> str:

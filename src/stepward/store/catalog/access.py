@@ -161,12 +161,12 @@ class Access:
         """A new token with its secret, which is told this once.
 
         Raises:
-            UsageError: ``bad_token``.
+            UsageError: ``bad_new_token``.
         """
         if not new.name.strip():
-            raise UsageError("a token needs a name", code="bad_token")
+            raise UsageError("a token needs a name", code="bad_new_token")
         if new.expires_in_s is not None and not 0 < new.expires_in_s < 1e10:
-            raise UsageError("expires_in_s is a number of seconds above 0", code="bad_token")
+            raise UsageError("expires_in_s is a number of seconds above 0", code="bad_new_token")
         secret, now = f"sw_{secrets.token_urlsafe(32)}", self._clock()
         row = {
             "id": f"tok_{ulid()}",
