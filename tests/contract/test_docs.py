@@ -53,7 +53,7 @@ def test_every_command_exists() -> None:
     for page in PAGES:
         for snippet in snippets(page):
             for line in snippet.splitlines():
-                called = re.match(r"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?stepward ((?:[a-z-]+ ?)+)", line)
+                called = re.match(r"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?stepward ([a-z]+(?: [a-z-]+)*)", line)
                 if called:
                     words = called.group(1).split()
                     if words[0] not in known:

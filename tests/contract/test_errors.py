@@ -31,10 +31,21 @@ def test_the_tree_at_the_head_of_the_module_is_complete() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind is not MissingExtra])
 def test_the_client_raises_the_same_class(kind: type[StepwardError]) -> None:
     error = make(kind)
-    problem = {"status": http_status(error), "detail": error.message, "code": error.code, "hint": error.hint, "extra": 1}
+    problem = {
+        "status": http_status(error),
+        "detail": error.message,
+        "code": error.code,
+        "hint": error.hint,
+        "extra": 1,
+    }
     again = from_problem(http_status(error), problem)
     assert type(again) is kind
-    assert (again.message, again.code, again.hint, again.context) == (error.message, error.code, error.hint, {"extra": 1})
+    assert (again.message, again.code, again.hint, again.context) == (
+        error.message,
+        error.code,
+        error.hint,
+        {"extra": 1},
+    )
 
 
 def test_a_status_of_a_newer_server_is_still_an_error_of_ours() -> None:
