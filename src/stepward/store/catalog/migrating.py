@@ -7,6 +7,7 @@ this version does not know.
 import contextlib
 import os
 import sqlite3
+import urllib.parse
 
 from alembic import command
 from alembic.config import Config
@@ -68,11 +69,17 @@ def _revision(path: str) -> str | None:
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return None
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(_untouched(path), uri=True)) as connection:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.DatabaseError as error:
         raise _corrupt(path, error) from error
     return str(row[0]) if row else None
+
+
+def _untouched(path: str) -> str:
+    """A URI that reads without leaving a trace; with a write-ahead log beside it, that must be read, too."""
+    quoted = urllib.parse.quote(path)
+    return f"file:{quoted}?mode=ro" + ("" if os.path.exists(f"{path}-wal") else "&immutable=1")
 
 
 def _corrupt(path: str, error: Exception) -> StepwardError:
@@ -85,7 +92,7 @@ def _corrupt(path: str, error: Exception) -> StepwardError:
 
 def _copy(path: str, target: str) -> None:
     with (
-        contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source,
+        contextlib.closing(sqlite3.connect(_untouched(path), uri=True)) as source,
         contextlib.closing(sqlite3.connect(f"{target}.partial")) as copy,
     ):
         source.backup(copy)

@@ -68,7 +68,7 @@ class Order:
 
     def cursor(self, row: Mapping[str, Any]) -> str:
         """The cursor behind a row of ``queries``."""
-        packed = msgspec.json.encode(Cursor(self.sort, row["_value"], row["id"]))
+        packed = msgspec.msgpack.encode(Cursor(self.sort, row["_value"], row["id"]))
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     def _present(self, where: sa.ColumnElement[bool], last: Cursor | None) -> sa.Select[Any]:
@@ -99,7 +99,7 @@ class Order:
     def _read(self, cursor: str) -> Cursor:
         try:
             packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-            last = msgspec.json.decode(packed, type=Cursor)
+            last = msgspec.msgpack.decode(packed, type=Cursor)
         except (binascii.Error, ValueError, msgspec.MsgspecError):
             raise _bad_cursor("it is not one of ours") from None
         if last.sort != self.sort:
