@@ -30,7 +30,7 @@ const run = fc
     pin: fc.array(words, { maxLength: 4 }),
     card: words,
     stream: words,
-    line: fc.option(fc.nat()),
+    line: fc.option(fc.integer({ min: 1 })),
     find: words,
     follow: fc.boolean(),
     clock: fc.boolean(),

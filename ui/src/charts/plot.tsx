@@ -55,10 +55,11 @@ export function Plot({ chart, shape, log, zoom, height, summary, onZoom }: PlotP
   live.current = { chart, shape, scales, palette: colours, onZoom };
 
   useEffect(() => {
-    const made = mount(box.current!, height, () => live.current, setPointer);
+    const element = box.current!;
+    const made = mount(element, height, () => live.current, setPointer);
     plot.current = made;
-    const resized = new ResizeObserver(() => made.setSize({ width: box.current!.clientWidth, height }));
-    resized.observe(box.current!);
+    const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resized.observe(element);
     const stop = effect(() => follow(made, live.current.scales));
     return () => {
       stop();

@@ -1,6 +1,6 @@
 /** Tags of a run, edited in place: a click opens a line of words, Enter or leaving keeps it, Escape does not. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Glyph } from "./glyph";
 import "./tags.css";
 
@@ -70,7 +70,7 @@ interface EditProps {
 function LineEdit({ label, value, placeholder, long, onKeep, onDrop }: EditProps) {
   const input = useRef<HTMLInputElement & HTMLTextAreaElement>(null);
   const done = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     input.current!.focus();
     input.current!.select();
   }, []);

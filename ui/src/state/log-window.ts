@@ -68,10 +68,10 @@ export class LogWindow {
 
   /** Lines around line `n`, in place of what was loaded. */
   around(n: number): Promise<void> {
-    const from = Math.max(0, n - PAGE / 2);
+    const from = Math.max(1, n - PAGE / 2);
     return this.load({ from_n: from, limit: PAGE }, (page) => ({
       entries: page.lines,
-      atStart: from === 0,
+      atStart: from === 1,
       atEnd: reachesEnd(page),
       jumps: this.now.jumps + 1,
     }));
@@ -80,19 +80,19 @@ export class LogWindow {
   async older(): Promise<void> {
     const first = this.now.entries[0]?.n;
     if (first === undefined || this.now.atStart || this.now.loading) return;
-    const from = Math.max(0, first - PAGE);
+    const from = Math.max(1, first - PAGE);
     await this.load({ from_n: from, limit: PAGE }, ({ lines }) => {
       const { entries: old, atEnd } = this.now;
       const added = lines.filter((line) => line.n < first).length;
       const entries = prepend(old, lines);
-      return { entries, added, atStart: from === 0, atEnd: atEnd && entries.length === old.length + added };
+      return { entries, added, atStart: from === 1, atEnd: atEnd && entries.length === old.length + added };
     });
   }
 
   /** More lines at the end; the last entry is asked again, since it may have grown. */
   async newer(): Promise<void> {
     if (this.now.loading) return;
-    await this.load({ from_n: this.now.entries.at(-1)?.n ?? 0, limit: PAGE }, (page) => {
+    await this.load({ from_n: this.now.entries.at(-1)?.n ?? 1, limit: PAGE }, (page) => {
       const entries = append(this.now.entries, page.lines);
       return { entries, atEnd: reachesEnd(page), atStart: (entries[0]?.n ?? 0) <= 1 };
     });

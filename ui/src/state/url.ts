@@ -62,7 +62,7 @@ const RUN = {
   pin: texts(),
   card: text(),
   stream: text(),
-  line: numeric(null, 0),
+  line: numeric(null, 1),
   find: text(),
   follow: flag(true),
   clock: flag(true),

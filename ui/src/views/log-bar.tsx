@@ -96,7 +96,7 @@ function Search({ run, place, stream }: Pick<Props, "run" | "place" | "stream">)
     return () => clearTimeout(timer);
   }, [text]);
   const key = place.find ? `${stream.id}\n${place.find}` : null;
-  const found = useLoad(key, (signal) => get<LogPage>(logPath(run.id, stream.id), { query: { q: place.find, from_n: 0, limit: MOST }, signal }));
+  const found = useLoad(key, (signal) => get<LogPage>(logPath(run.id, stream.id), { query: { q: place.find, from_n: 1, limit: MOST }, signal }));
   const numbers = found.value?.lines.map((line) => line.n) ?? [];
   const jump = (by: 1 | -1) => {
     const to = nextMatch(numbers, place.line, by);
