@@ -47,7 +47,11 @@ class Committer:
         self._unsure = False
         self._settled_at = clock()
         self._thread = threading.Thread(target=self._run, name=f"commit {project}", daemon=True)
+
+    def start(self) -> "Committer":
+        """Begin to commit what is put."""
         self._thread.start()
+        return self
 
     def put(self, submission: Submission) -> bool:
         """Queue a frame; False when the committer is stopped."""

@@ -119,7 +119,7 @@ class Ingestor:
     def _committer(self, project: str) -> Committer:
         committer = self._committers.get(project)
         if committer is None:
-            committer = Committer(project, self._points, self._appliers, self._clock)
+            committer = Committer(project, self._points, self._appliers, self._clock).start()
             self._committers[project] = committer
         return committer
 
