@@ -183,7 +183,7 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2), open(f"{self._data}/token") as file:
+                with urllib.request.urlopen(f"{self.url}/healthz", timeout=2), open(f"{self._data}/token") as file:
                     return file.read().strip()
             except OSError:
                 if time.monotonic() > deadline or self._process.poll() is not None:

@@ -45,7 +45,7 @@ class House:
 
         def ready():
             assert self.server.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=2) as answer:
                 return answer.status == 200
 
         wait_until(ready, "the server to be ready", START_S)
@@ -94,6 +94,15 @@ class House:
         command = [sys.executable, "-m", "stepward", "show", run, "--format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=60)
         return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def metric(self, name: str) -> float:
+        """A number that the server tells about itself at ``/metrics``."""
+        headers = {"Authorization": f"Bearer {self.env['STEPWARD_TOKEN']}"}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{self.url}/metrics", headers=headers), timeout=10
+        ) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
     def points(self, run: str) -> list[dict]:
         """``stepward export RUN``: every stored point that a user logged."""

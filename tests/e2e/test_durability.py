@@ -181,10 +181,10 @@ class _BlackHole:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 24 MiB for the server's data."""
+    """A disk of 96 MiB for the server's data."""
     folder = tmp_path / "data"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "stepward-test", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96m", "stepward-test", folder]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no right to mount a small disk here: it takes root")
     yield folder
@@ -201,6 +201,7 @@ def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale, r
     at_full = len(child.accepted())
     child.wait_for(at_full + 2_000, until)
     assert house.server.poll() is None, "a full disk does not end the server"
+    assert house.metric("stepward_frames_refused_total") > 0, "the disk was never full for the server"
     ballast.unlink()
     child.wait_end()
     synced(house)
