@@ -3,7 +3,6 @@
 Times are whole nanoseconds from here on (rounded to the microsecond when read), so that all sums are exact.
 """
 
-import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -50,6 +49,8 @@ ORDER: dict[str, int] = {
 }
 
 US = 1_000  # nanoseconds
+LATEST_S = 1e15
+"""Seconds beyond which a float no longer tells microseconds by far, and sums would leave what a report can write."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -124,16 +125,16 @@ _decode = msgspec.json.Decoder().decode
 def _event(line: bytes | str, number: int) -> Event | str:
     try:
         fields = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "not JSON"
     if not isinstance(fields, dict):
         return "not a JSON object"
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _NEEDS:
-        return f"unknown kind {kind!r}"
+        return f"unknown kind {str(kind)[:40]!r}"
     t = _nanoseconds(fields.get("t"))
     if t is None:
-        return "t is not a finite number"
+        return "t is not a finite number of seconds"
     missing = [name for name in _NEEDS[kind] if fields.get(name) is None]
     if missing:
         return f"{kind} without {missing[0]}"
@@ -173,6 +174,8 @@ def _checked(fields: dict[str, Any], kind: str, t: int, number: int) -> Event | 
 
 
 def _nanoseconds(seconds: object) -> int | None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    if not -LATEST_S <= seconds <= LATEST_S:  # NaN neither
         return None
     return seconds * 1_000_000_000 if isinstance(seconds, int) else round(seconds * 1e6) * US

@@ -1,9 +1,10 @@
 """The ledger as the document ``stepward.goodput/1``: seconds, factors, what was rejected and assumed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from stepward.errors import UsageError
 from stepward.goodput import events, history
 from stepward.goodput.events import Event, Rejection
 from stepward.goodput.ledger import Ledger, account
@@ -45,16 +46,32 @@ class Report(msgspec.Struct, kw_only=True):
     assumptions: list[str] = []
 
 
-def replay(lines: Iterable[bytes | str], now_s: float | None = None) -> Report | None:
-    """The report of a timeline in JSON lines; None when it holds no accepted event."""
+def replay(lines: Iterable[bytes | str], now_s: float | None = None) -> Report:
+    """The report of a timeline in JSON lines.
+
+    Raises:
+        UsageError: ``no_events``: it begins nothing, so that there is no wall to account for.
+    """
     read, rejected = events.read(lines)
-    return of_events(read, rejected, now_s)
+    found = of_events(read, rejected, now_s)
+    if found is None:
+        raise _nothing(len(read) + len(rejected), rejected)
+    return found
 
 
 def of_events(read: Iterable[Event], rejected: Iterable[Rejection] = (), now_s: float | None = None) -> Report | None:
-    """The report of events; ``now_s`` ends the wall of a run that goes on."""
+    """The report of events, None where no attempt or submission is among them; ``now_s`` ends the wall of an open run."""
     told = history.build(read, rejected, None if now_s is None else round(now_s * 1e6) * events.US)
     return None if told is None else report(account(told), told.rejected)
+
+
+def _nothing(lines: int, rejected: Sequence[Rejection]) -> UsageError:
+    first = f"; line {rejected[0].line}: {rejected[0].reason}" if rejected else ""
+    return UsageError(
+        f"none of {lines} lines begins a job or an attempt{first}" if lines else "the timeline is empty",
+        code="no_events",
+        hint="a timeline has job_submitted or attempt_started: docs/goodput.md, Events",
+    )
 
 
 def report(ledger: Ledger, rejected: Iterable[Rejection] = ()) -> Report:

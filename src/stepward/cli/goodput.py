@@ -1,0 +1,60 @@
+"""``stepward goodput``: where the time of a run went."""
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Annotated
+
+import typer
+
+from stepward.cli.table import Format, FormatOption, write_csv, write_json
+from stepward.cli.waterfall import CSV, print_waterfall, rows
+from stepward.errors import UsageError
+from stepward.goodput.report import Report
+from stepward.goodput.report import replay as replay_lines
+
+app = typer.Typer(help="Show where the time of a run went.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Show where the time of a run went."""
+
+
+@app.command()
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Timeline in JSON lines, `-` for stdin.")],
+    now: Annotated[
+        float | None, typer.Option(metavar="T", help="End of an open run's wall, in seconds as the timeline's `t`.")
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Account for every second of a timeline; needs no server."""
+    if now is not None and not math.isfinite(now):
+        raise UsageError("--now is not a finite number", code="bad_instant", hint="seconds, as in the timeline's `t`")
+    with _opened(file) as lines:
+        report = replay_lines(lines, now)
+    print_report(report, output)
+
+
+def print_report(report: Report, output: Format) -> None:
+    """Print a ledger in the format asked for."""
+    if output is Format.JSON:
+        write_json(report)
+    elif output is Format.CSV:
+        write_csv(CSV, rows(report, empty=True))
+    else:
+        print_waterfall(report)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}", code="unreadable_file", hint="a file or -") from None
