@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stepward import settings as configured
-from stepward.model.frames import Source, Status
+from stepward.model.frames import Config, Source, Status
 from stepward.model.states import Exit
 from stepward.model.words import HEARTBEAT_S, SourceKind
 from stepward.orchestrators import identity as identities
@@ -139,14 +139,15 @@ class Presence:
         )
 
     def _ranked(self) -> Identity:
-        """The identity with the rank as it is known now: the environment's, else the framework's."""
-        inner, group = launchers.rank(os.environ), None
+        """The identity with the rank as it is known now: the environment's, else that of the framework's group."""
+        inner, world = launchers.rank(os.environ), self.me.world
         if inner is None:
             group = find_group()
-            inner = group.rank if group is not None and group.world > 1 else None
-        if inner is None or inner == self.me.rank:
+            if group is None or group.world < 2:
+                return self.me
+            inner, world = group.rank, group.world
+        if (inner, world) == (self.me.rank, self.me.world):
             return self.me
-        world = group.world if group is not None else self.me.world
         return msgspec.structs.replace(self.me, rank=inner, world=world)
 
     def _joins_others(self) -> bool:
@@ -178,10 +179,12 @@ class Presence:
 
     def _settle(self, me: Identity) -> None:
         with self._lock:
-            moved = self.settled and me.run != self.me.run
+            moved, grown = self.settled and me.run != self.me.run, me.world != self.me.world
             self.me = me
             self._journal.assign(me.run, self._source())
             self.settled = True
+            if grown and me.rank == 0:
+                self._journal.emit("config", Config(ranks=me.world))
             if moved and self._shipper is not None:
                 self._shipper.stop(0.0)
                 self._shipper = None

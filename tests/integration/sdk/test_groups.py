@@ -47,6 +47,7 @@ def one_attempt(script, ranks):
     assert len({w.meta.source.attempt for w in writers}) == 1
     assert [w.value("loss")[-1] for w in writers] == [(1, float(rank)) for rank in range(ranks)]
     assert [w.exit.exit_code for w in writers] == [0] * ranks
+    assert [c.ranks for c in writers[0].of("config") if c.ranks is not None][-1] == ranks
     return writers
 
 
@@ -118,7 +119,7 @@ def test_two_jax_processes(script, before, after, named):
     path = write(script, "train.py", JAX.format(before=before, after=after))
     env = {"COORDINATOR": f"127.0.0.1:{free_port()}", "JAX_PLATFORMS": "cpu"}
     if named:
-        env |= {"STEPWARD_RUN": "mine", "STEPWARD_ATTEMPT": "a"}
+        env |= {"STEPWARD_RUN": "mine", "STEPWARD_ATTEMPT": "a"}  # as under one `stepward run`
     join([start(script, [sys.executable, path], {**env, "NUMBER": str(number)}) for number in range(2)])
     writers = one_attempt(script, 2)
     assert writers[1].rows, "device values were journaled"
