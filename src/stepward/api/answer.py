@@ -16,9 +16,15 @@ AnyRequest = Request[Any, Any, Any]
 
 
 def answer(request: AnyRequest, value: T) -> Response[T]:
-    """``value`` as JSON, gzip-compressed where it is large and the client takes that."""
-    content, headers = msgspec.json.encode(value), {"Cache-Control": "no-store"}
-    if len(content) >= GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
-        content = gzip.compress(content, _LEVEL, mtime=0)
-        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return cast(Response[T], Response(content, media_type=MediaType.JSON, headers=headers))
+    """``value`` as JSON."""
+    content, headers = compressed(request, msgspec.json.encode(value))
+    return cast(
+        Response[T], Response(content, media_type=MediaType.JSON, headers={"Cache-Control": "no-store"} | headers)
+    )
+
+
+def compressed(request: AnyRequest, content: bytes) -> tuple[bytes, dict[str, str]]:
+    """The content and the headers that say how it is encoded: by gzip where it is large and the client takes that."""
+    if len(content) < GZIP_FROM or "gzip" not in request.headers.get("accept-encoding", ""):
+        return content, {}
+    return gzip.compress(content, _LEVEL, mtime=0), {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}

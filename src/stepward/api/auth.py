@@ -5,9 +5,10 @@ where nothing of a project is shown, and routes marked ``OPEN`` ask nobody. A to
 a browser's session in a cookie; a cookie only writes when the page that sends it is one of ours (``Origin``).
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 
 from stepward.api.parts import Parts
@@ -22,6 +23,8 @@ ADMIN = {"needs": TokenKind.ADMIN}
 INGEST = {"needs": TokenKind.INGEST}
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
+Who: TypeAlias = NamedDependency[Principal]
+"""The principal, as a parameter of a handler."""
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 from litestar import Response, get
 
-from stepward.api.auth import OPEN
-from stepward.api.parts import Parts
+from stepward.api.auth import OPEN, Who
+from stepward.api.parts import Given, Parts
 from stepward.model.resources import Health, instant
 from stepward.store.catalog import Principal
 
 
 @get("/healthz", operation_id="healthz", opt=OPEN, sync_to_thread=False)
-def healthz(parts: Parts) -> Health:
+def healthz(parts: Given) -> Health:
     """The process lives."""
     return Health("ok", parts.version, now=instant(parts.clock()))
 
 
 @get("/readyz", operation_id="readyz", opt=OPEN, sync_to_thread=True)
-def readyz(parts: Parts) -> Response[Health]:
+def readyz(parts: Given) -> Response[Health]:
     """200 where everything works; 503 names what does not."""
     problems = parts.problems()
     health = Health("degraded" if problems else "ok", parts.version, problems, instant(parts.clock()))
@@ -25,7 +25,7 @@ def readyz(parts: Parts) -> Response[Health]:
 
 
 @get("/metrics", operation_id="get_server_metrics", media_type="text/plain; version=0.0.4", sync_to_thread=True)
-def get_server_metrics(parts: Parts, who: Principal) -> str:
+def get_server_metrics(parts: Given, who: Who) -> str:
     """Numbers about the server itself in Prometheus' text format."""
     return "".join(_exposition(parts, who))
 

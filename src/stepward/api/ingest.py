@@ -3,8 +3,8 @@
 from litestar import post
 
 from stepward.api.answer import AnyRequest
-from stepward.api.auth import INGEST
-from stepward.api.parts import Parts
+from stepward.api.auth import INGEST, Who
+from stepward.api.parts import Given, Parts
 from stepward.errors import PermissionDenied, StorageFull, Unavailable, UsageError
 from stepward.ingest.hearing import LEASE_US
 from stepward.model.frames import HEAD_BYTES, MAX_FRAME_BYTES, Frame
@@ -23,7 +23,7 @@ _REFUSAL_US = 5_000_000
     status_code=200,
     request_max_body_size=HEAD_BYTES + MAX_FRAME_BYTES,
 )
-async def ingest_frame(request: AnyRequest, parts: Parts, who: Principal) -> Accepted:
+async def ingest_frame(request: AnyRequest, parts: Given, who: Who) -> Accepted:
     """Commit one frame (``application/vnd.stepward.frame``)."""
     data = await request.body()
     with parts.waiting.frame(len(data)):

@@ -3,17 +3,17 @@
 from typing import Annotated
 
 from litestar import Response, get
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
 from stepward.api.answer import AnyRequest, answer
-from stepward.api.parts import Parts
+from stepward.api.auth import Who
+from stepward.api.parts import Given
 from stepward.model.resources import LogPage, LogStream
-from stepward.store.catalog import Principal
 
 
 @get("/api/v1/runs/{run:str}/logs", operation_id="list_log_streams", sync_to_thread=True)
-def list_log_streams(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[list[LogStream]]:
+def list_log_streams(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]) -> Response[list[LogStream]]:
     """The streams of a run: by attempt, rank, stream."""
     head = parts.runs.head(who.projects, run)
     return answer(request, parts.logs.streams(head.project, head.id, attempts=head.numbers))
@@ -23,15 +23,15 @@ def list_log_streams(request: AnyRequest, parts: Parts, who: Principal, run: str
 def get_log_page(
     *,
     request: AnyRequest,
-    parts: Parts,
-    who: Principal,
-    run: str,
-    stream: str,
-    from_n: Annotated[int | None, Parameter(ge=1)] = None,
-    tail: Annotated[int | None, Parameter(ge=1, le=5000)] = None,
-    limit: Annotated[int, Parameter(ge=1, le=5000)] = 500,
-    q: Annotated[str | None, Parameter(max_length=1000)] = None,
-    fold: bool = True,
+    parts: Given,
+    who: Who,
+    run: FromPath[str],
+    stream: FromPath[str],
+    from_n: Annotated[int | None, QueryParameter(ge=1)] = None,
+    tail: Annotated[int | None, QueryParameter(ge=1, le=5000)] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=5000)] = 500,
+    q: Annotated[str | None, QueryParameter(max_length=1000)] = None,
+    fold: FromQuery[bool] = True,
 ) -> Response[LogPage]:
     """Lines of a stream, from ``from_n`` on or the last ``tail`` (200); with ``q`` only those that match."""
     head = parts.runs.head(who.projects, run)
@@ -50,7 +50,7 @@ def get_log_page(
 
 
 @get("/api/v1/runs/{run:str}/logs/{stream:str}/raw", operation_id="get_raw_log", sync_to_thread=True)
-def get_raw_log(parts: Parts, who: Principal, run: str, stream: str) -> Stream:
+def get_raw_log(parts: Given, who: Who, run: FromPath[str], stream: FromPath[str]) -> Stream:
     """The bytes of a stream as they came."""
     head = parts.runs.head(who.projects, run)
     # As octets and as a download: output of a job must never run as a page of this origin.

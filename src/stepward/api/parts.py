@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import msgspec
+from litestar.di import NamedDependency
 
 from stepward.api.live import LiveHub
 from stepward.ingest.hearing import Hearing
@@ -82,3 +84,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     live: LiveHub
     problems: Callable[[], list[str]]
     backup: Callable[[str | None], Backup]
+
+
+Given: TypeAlias = NamedDependency[Parts]
+"""The parts, as a parameter of a handler."""

@@ -3,18 +3,19 @@
 from typing import Annotated
 
 from litestar import Response, get
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
 from stepward.api.answer import AnyRequest, answer
-from stepward.api.parts import Parts
+from stepward.api.auth import Who
+from stepward.api.parts import Given
 from stepward.model.resources import Chart, Series, StepTable
-from stepward.store.catalog import Principal, RunHead, Survivor
+from stepward.store.catalog import RunHead, Survivor
 from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery, PointsStore
 
 
 @get("/api/v1/runs/{run:str}/series", operation_id="list_series", sync_to_thread=True)
-def list_series(request: AnyRequest, parts: Parts, who: Principal, run: str) -> Response[list[Series]]:
+def list_series(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]) -> Response[list[Series]]:
     """The metrics of a run, by name."""
     head = parts.runs.head(who.projects, run)
     return answer(request, parts.points.series(head.project, head.id))
@@ -24,18 +25,18 @@ def list_series(request: AnyRequest, parts: Parts, who: Principal, run: str) -> 
 def get_chart(
     *,
     request: AnyRequest,
-    parts: Parts,
-    who: Principal,
-    run: str,
-    metric: str,
-    x: Axis = "step",
-    start: float | None = None,
-    end: float | None = None,
-    buckets: Annotated[int, Parameter(ge=1, le=MAX_BUCKETS)] = 1000,
-    by: By = "none",
-    rank: int | None = None,
-    device: int | None = None,
-    attempt: int | None = None,
+    parts: Given,
+    who: Who,
+    run: FromPath[str],
+    metric: FromQuery[str],
+    x: FromQuery[Axis] = "step",
+    start: FromQuery[float | None] = None,
+    end: FromQuery[float | None] = None,
+    buckets: Annotated[int, QueryParameter(ge=1, le=MAX_BUCKETS)] = 1000,
+    by: FromQuery[By] = "none",
+    rank: FromQuery[int | None] = None,
+    device: FromQuery[int | None] = None,
+    attempt: FromQuery[int | None] = None,
 ) -> Response[Chart]:
     """The lines of one metric: min, max, mean, first and last of each bucket, so that no spike is hidden."""
     head = parts.runs.head(who.projects, run)
@@ -60,11 +61,11 @@ def get_chart(
 def list_steps(
     *,
     request: AnyRequest,
-    parts: Parts,
-    who: Principal,
-    run: str,
-    rank: int | None = None,
-    last: Annotated[int, Parameter(ge=1, le=5000)] = 500,
+    parts: Given,
+    who: Who,
+    run: FromPath[str],
+    rank: FromQuery[int | None] = None,
+    last: Annotated[int, QueryParameter(ge=1, le=5000)] = 500,
 ) -> Response[StepTable]:
     """The newest steps with the seconds of their phases, oldest first."""
     head = parts.runs.head(who.projects, run)
@@ -72,7 +73,7 @@ def list_steps(
 
 
 @get("/api/v1/runs/{run:str}/export", operation_id="export_run", sync_to_thread=True)
-def export_run(parts: Parts, who: Principal, run: str) -> Stream:
+def export_run(parts: Given, who: Who, run: FromPath[str]) -> Stream:
     """All points, one JSON object a line."""
     head = parts.runs.head(who.projects, run)
     lines = parts.points.export(head.project, head.id, attempts=head.numbers)

@@ -4,10 +4,11 @@ import asyncio
 
 from litestar import Response, get, post
 from litestar.datastructures import Cookie
+from litestar.params import JSONBody
 
 from stepward.api.answer import AnyRequest
-from stepward.api.auth import ANYBODY, OPEN, check_origin
-from stepward.api.parts import Parts
+from stepward.api.auth import ANYBODY, OPEN, Who, check_origin
+from stepward.api.parts import Given, Parts
 from stepward.errors import StepwardError, Unauthenticated, Unavailable
 from stepward.model.resources import Login, LoginLink, Session, instant
 from stepward.store.catalog import Principal
@@ -21,13 +22,13 @@ _waiting = 0
 
 
 @get("/api/v1/session", operation_id="get_session", opt=ANYBODY, sync_to_thread=False)
-def get_session(parts: Parts, who: Principal) -> Session:
+def get_session(parts: Given, who: Who) -> Session:
     """Who is asking, and what the server is."""
     return _session(parts, who)
 
 
 @post("/api/v1/login", operation_id="login", opt=OPEN, status_code=200)
-async def login(request: AnyRequest, parts: Parts, data: Login) -> Response[Session]:
+async def login(request: AnyRequest, parts: Given, data: JSONBody[Login]) -> Response[Session]:
     """Sign a browser in. A one-time link works once; failures are answered slowly."""
     if request.headers.get("origin"):
         check_origin(request, parts)
@@ -39,14 +40,14 @@ async def login(request: AnyRequest, parts: Parts, data: Login) -> Response[Sess
 
 
 @post("/api/v1/logout", operation_id="logout", opt=ANYBODY, status_code=204)
-async def logout(request: AnyRequest, parts: Parts, who: Principal) -> Response[None]:
+async def logout(request: AnyRequest, parts: Given, who: Who) -> Response[None]:
     """End the session of this browser."""
     await asyncio.to_thread(parts.access.logout, request.cookies.get(parts.cookie, ""))
     return Response(None, status_code=204, cookies=[_cookie(request, parts, "", 0)])
 
 
 @post("/api/v1/login-links", operation_id="create_login_link", sync_to_thread=True)
-def create_login_link(parts: Parts, who: Principal) -> LoginLink:
+def create_login_link(parts: Given, who: Who) -> LoginLink:
     """A one-time link that signs a browser in as the caller."""
     secret, expires_at = parts.access.new_link(who)
     return LoginLink(login_url(parts.url, secret), instant(expires_at))

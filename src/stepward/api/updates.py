@@ -2,15 +2,15 @@
 
 from litestar import get
 from litestar.openapi import ResponseSpec
+from litestar.params import FromQuery
 from litestar.response import Stream
 
 from stepward.api.answer import AnyRequest
-from stepward.api.auth import bearer
+from stepward.api.auth import Who, bearer
 from stepward.api.live import LiveClient
-from stepward.api.parts import Parts
+from stepward.api.parts import Given
 from stepward.errors import UsageError
 from stepward.model.resources import LiveUpdate
-from stepward.store.catalog import Principal
 
 MAX_WATCHED = 100
 
@@ -22,7 +22,11 @@ MAX_WATCHED = 100
     responses={200: ResponseSpec(LiveUpdate, description="One event", media_type="text/event-stream")},
 )
 async def watch(
-    request: AnyRequest, parts: Parts, who: Principal, runs: bool = False, run: list[str] | None = None
+    request: AnyRequest,
+    parts: Given,
+    who: Who,
+    runs: FromQuery[bool] = False,
+    run: FromQuery[list[str] | None] = None,
 ) -> Stream:
     """Events ``run``, ``run_removed``, ``points``, ``logs``, ``events``; ``resync`` says: read everything again."""
     if len(run or []) > MAX_WATCHED:
