@@ -20,6 +20,8 @@ CHECKPOINT_BYTES = 32 << 20
 RESERVE_BYTES = 8 << 20
 """Free space, beside room for the next checkpoint, below which nothing more is taken."""
 MEMORY_LIMIT = "512MB"
+CLOSE_WAIT_S = 5.0
+"""A download that nobody reads on must not keep the server from stopping."""
 
 
 class ProjectFile:
@@ -75,11 +77,10 @@ class ProjectFile:
             yield connection
 
     def close(self) -> None:
-        """Wait for readers, fold the log into the file and close it."""
+        """Wait for readers, though not for ever, fold the log into the file and close it."""
         with self._writing, self._gate:
             self._closed = True
-            while self._users:
-                self._gate.wait()
+            self._gate.wait_for(lambda: not self._users, timeout=CLOSE_WAIT_S)
             if self._root is not None:
                 root, self._root = self._root, None
                 with contextlib.suppress(duckdb.Error):
