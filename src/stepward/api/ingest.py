@@ -36,7 +36,7 @@ async def ingest_frame(request: AnyRequest, parts: Given, who: Who) -> Accepted:
         except (StorageFull, Unavailable) as error:
             wait = int(error.retry_after_s * 1e6) if isinstance(error, Unavailable) else _REFUSAL_US
             # We made it wait: that is no silence of its own.
-            parts.hearing.outage(parts.clock(), parts.clock() + wait + LEASE_US)
+            parts.hearing.deaf(parts.clock(), parts.clock() + wait + LEASE_US)
             raise
     return Accepted(end=end, server_time=parts.clock())
 

@@ -16,9 +16,6 @@ from sqlalchemy.exc import OperationalError
 
 from stepward.errors import StepwardError, StorageFull, Unavailable
 
-_ROWS_A_STATEMENT = 500
-"""SQLite takes 32,766 variables in a statement; our widest table has 22 columns."""
-
 
 class Database:
     """Connections to one catalog.
@@ -79,17 +76,19 @@ def upsert(
         keep: columns that an update leaves alone.
         where: given the new row (``.name`` is a column), says whether it replaces the present one.
     """
+    if not rows:
+        return
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     keys = [column.name for column in table.primary_key]
-    for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        chunk = rows[start : start + _ROWS_A_STATEMENT]
-        statement = insert(table).values(list(chunk))
-        changed = {name: statement.excluded[name] for name in chunk[0] if name not in (*keys, *keep)}
-        if changed:
-            condition = where(statement.excluded) if where else None
-            connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed, where=condition))
-        else:
-            connection.execute(statement.on_conflict_do_nothing(index_elements=keys))
+    statement = insert(table)
+    changed = {name: statement.excluded[name] for name in rows[0] if name not in (*keys, *keep)}
+    if changed:
+        condition = where(statement.excluded) if where else None
+        statement = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=condition)
+    else:
+        statement = statement.on_conflict_do_nothing(index_elements=keys)
+    # Rows as parameters: SQLAlchemy keeps the compiled statement, which it could not with the rows inside it.
+    connection.execute(statement, rows)
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
