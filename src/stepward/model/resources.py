@@ -173,7 +173,10 @@ class Restart(msgspec.Struct):
 
 
 class Chart(msgspec.Struct, kw_only=True):
-    """Answer to a points query. ``empty_reason`` says why there is nothing to draw."""
+    """Answer to a points query. ``empty_reason`` says why there is nothing to draw.
+
+    ``lines_total`` counts the lines that are not abandoned, of which the first 64 are in ``lines``; abandoned ones follow them.
+    """
 
     metric: str
     unit: str = ""
