@@ -3,7 +3,9 @@
 Times are whole nanoseconds from here on (rounded to the microsecond when read), so that all sums are exact.
 """
 
-from collections.abc import Iterable
+import itertools
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -77,24 +79,30 @@ class Event(msgspec.Struct, gc=False):
 
 def in_order(events: Iterable[Event]) -> list[Event]:
     """Events by time and, at one instant, by rule 1; each once."""
-    ordered = sorted(events, key=_instant)
+    ordered = list(events)
+    instants = [event.t * 8 + ORDER[event.kind] for event in ordered]
+    if not all(map(operator.le, instants, itertools.islice(instants, 1, None))):
+        order = sorted(range(len(ordered)), key=instants.__getitem__)
+        ordered, instants = [ordered[at] for at in order], [instants[at] for at in order]
     unique: list[Event] = []
     at = 0
-    while at < len(ordered):
-        instant, after = _instant(ordered[at]), at + 1
-        while after < len(ordered) and _instant(ordered[after]) == instant:
-            after += 1
-        if after - at == 1:
-            unique.append(ordered[at])
-        else:
-            group = {event.identity: event for event in reversed(ordered[at:after])}
-            unique += sorted(group.values(), key=lambda e: (e.step or 0, e.phase or "", e.rank or 0))
-        at = after
-    return unique
+    for first, last in _ties(instants):
+        once = {event.identity: event for event in reversed(ordered[first:last])}
+        unique += ordered[at:first]
+        unique += sorted(once.values(), key=lambda e: (e.step or 0, e.phase or "", e.rank or 0))
+        at = last
+    return unique + ordered[at:]
 
 
-def _instant(event: Event) -> int:
-    return event.t * 8 + ORDER[event.kind]
+def _ties(instants: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """[first, last) of each stretch of ordered instants that are the same."""
+    end = 0
+    for at in itertools.compress(itertools.count(), map(operator.eq, instants, itertools.islice(instants, 1, None))):
+        if at >= end:
+            end = at + 2
+            while end < len(instants) and instants[end] == instants[at]:
+                end += 1
+            yield at, end
 
 
 class Rejection(msgspec.Struct, frozen=True):

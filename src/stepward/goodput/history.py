@@ -79,11 +79,30 @@ def build(events: Iterable[Event], rejected: Iterable[Rejection], now: int | Non
 
 
 class _Open(msgspec.Struct, gc=False):
-    """What is open for one (attempt, rank): its step, its phases, and when steps began (phases end there, rule 3)."""
+    """What one rank of an attempt has open: its step, its phases, and when its last step began (phases end there, rule 3)."""
 
+    attempt: Attempt
+    steps: list[RankStep]
+    phases: dict[str, Phase]
     step: RankStep | None = None
-    phases: dict[str, Phase] = {}
     last_step_start: int | None = None
+
+    def begin(self, event: Event) -> None:
+        """A step begins; whatever was open is closed."""
+        assert event.step is not None
+        self.step = RankStep(event.step, event.t, _OPEN_END, False, event.every)
+        self.last_step_start = event.t
+        self.steps.append(self.step)
+
+    def end(self, event: Event) -> bool:
+        """The open step ends; False if it is another one, or none."""
+        step = self.step
+        if step is None or step.step != event.step:
+            return False
+        step.end, step.ended, self.step = event.t, True, None
+        if event.every:
+            step.every = event.every
+        return True
 
 
 class _Reader:
@@ -107,6 +126,8 @@ class _Reader:
     def history(self, now: int | None) -> History | None:
         early_ends: list[Event] = []
         for event in self.events:
+            if not early_ends and self.job_end is None and self._take_plain(event):
+                continue
             # An end whose own start has the same t and is not open yet follows it (rule 1).
             if early_ends and (event.t != early_ends[0].t or event.kind == "job_ended"):
                 self._take_all(early_ends)
@@ -122,6 +143,21 @@ class _Reader:
         return self._closed(self.first_t, max(end, self.first_t))
 
     # ── acceptance ──
+
+    def _take_plain(self, event: Event) -> bool:
+        """Take in what is nearly every event of nearly every run, a step that fits; the long way would do the same."""
+        rank = self.open.get((event.attempt, event.rank))  # type: ignore[arg-type]  # no attempt: nothing is found
+        if rank is None or rank.attempt.reason is not None:
+            return False
+        if event.kind == "step_ended":
+            if not rank.end(event):
+                return False
+        elif event.kind == "step_started" and rank.step is None:
+            rank.begin(event)
+        else:
+            return False
+        self.last_t = self.last_event[rank.attempt.number] = event.t
+        return True
 
     def _take_all(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -231,34 +267,21 @@ class _Reader:
             return None
         rank = self.open.get((event.attempt, event.rank))
         if rank is None:
-            rank = self.open[(event.attempt, event.rank)] = _Open(None, {}, None)
+            steps = attempt.steps.setdefault(event.rank, [])
+            rank = self.open[(event.attempt, event.rank)] = _Open(attempt, steps, {})
         if event.kind == "step_started":
-            return self._start_step(event, attempt, rank)
+            return self._start_step(event, rank)
         if event.kind == "step_ended":
-            return self._end_step(event, rank)
+            return None if rank.end(event) else f"step {event.step} is not open"
         return self._phase(event, attempt, rank)
 
-    def _start_step(self, event: Event, attempt: Attempt, rank: _Open) -> str | None:
-        assert event.step is not None
+    @staticmethod
+    def _start_step(event: Event, rank: _Open) -> str | None:
         if rank.step is not None:
             if rank.step.step == event.step:
                 return f"step {event.step} is open"
             rank.step.end = event.t
-        rank.step = RankStep(event.step, event.t, _OPEN_END, False, event.every)
-        rank.last_step_start = event.t
-        steps = attempt.steps.get(event.rank)
-        if steps is None:
-            steps = attempt.steps[event.rank] = []
-        steps.append(rank.step)
-        return None
-
-    @staticmethod
-    def _end_step(event: Event, rank: _Open) -> str | None:
-        if rank.step is None or rank.step.step != event.step:
-            return f"step {event.step} is not open"
-        rank.step.end, rank.step.ended = event.t, True
-        rank.step.every = event.every or rank.step.every
-        rank.step = None
+        rank.begin(event)
         return None
 
     def _phase(self, event: Event, attempt: Attempt, rank: _Open) -> str | None:

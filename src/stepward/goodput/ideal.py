@@ -1,26 +1,22 @@
 """The ideal step (rule 8): the lowest median of any 20 consecutive net steps."""
 
 from bisect import insort
-from collections.abc import Iterable
 
 WINDOW = 20
 
 
-def ideal_step(samples: Iterable[tuple[int, int]]) -> int | None:
-    """The ideal step in ns, None without samples.
-
-    Args:
-        samples: (net ns of a step, number of such steps in a row), in order of time.
-    """
-    nets: list[int] = []
-    for net, count in samples:
-        # More equal steps in a row than a window holds give no other window.
-        nets += [net] * min(count, WINDOW)
+def ideal_step(nets: list[int]) -> int | None:
+    """The ideal step in ns, None without any: ``nets`` are the net ns of steps in order of time."""
     if not nets:
         return None
     if len(nets) <= WINDOW:
         return _median(sorted(nets))
     return _lowest_median(nets)
+
+
+def same(net: int, count: int) -> list[int]:
+    """``count`` equal steps; more of them in a row than a window holds give no other window."""
+    return [net] * min(count, WINDOW)
 
 
 def _lowest_median(nets: list[int]) -> int:

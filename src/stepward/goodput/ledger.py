@@ -7,7 +7,7 @@ import msgspec
 
 from stepward.goodput.blocks import Block, Fate, blocks_of
 from stepward.goodput.history import Attempt, History
-from stepward.goodput.ideal import ideal_step
+from stepward.goodput.ideal import ideal_step, same
 from stepward.goodput.intervals import Stretch, flatten, gaps, owners
 from stepward.goodput.survival import NEVER, Survival
 from stepward.goodput.tracks import Tracks, find_critical_ranks
@@ -85,7 +85,7 @@ class _Accountant:
         ]
         for attempt, blocks in zip(history.attempts, self.blocks, strict=True):
             find_critical_ranks(attempt, blocks)
-        self.bare = [tracks.bare(blocks) for tracks, blocks in zip(self.tracks, self.blocks, strict=True)]
+        self.plain = [self._plain(index) for index in range(len(history.attempts))]
         self.ideal = ideal if ideal is not None else self._ideal()
         self.by_owner: list[dict[str, int]] = [dict.fromkeys(BUCKETS, 0) for _ in history.attempts]
         self.lost_steps = self.provisional = 0
@@ -124,16 +124,19 @@ class _Accountant:
     # ── the ideal step ──
 
     def _ideal(self) -> int | None:
-        samples: list[tuple[int, int]] = []
-        first_samples: list[tuple[int, int]] = []
+        samples: list[int] = []
+        first_samples: list[int] = []
         for index, blocks in enumerate(self.blocks):
-            plain = self._plain(index)
-            for block, is_plain in zip(blocks, plain, strict=True):
-                if is_plain:
-                    samples.append(((block.end - block.start) // block.count, block.count))
+            for block, is_plain in zip(blocks, self.plain[index], strict=True):
+                if is_plain and block.count == 1:
+                    samples.append(block.end - block.start)
+                elif is_plain:
+                    samples += same((block.end - block.start) // block.count, block.count)
                 elif not block.quotient and block.fate is Fate.COMPLETE:
-                    kept = [part for part in self._cut(index, block, block.count) if part.kept]
-                    (first_samples if block.first else samples).extend((p.net // p.count, p.count) for p in kept)
+                    into = first_samples if block.first else samples
+                    for part in self._cut(index, block, block.count):
+                        if part.kept:
+                            into += same(part.net // part.count, part.count)
         return ideal_step(samples or first_samples)
 
     def _plain(self, index: int) -> list[bool]:
@@ -143,13 +146,14 @@ class _Accountant:
         """
         # A start that comes later reaches back less far: who is kept from the attempt's start on is kept.
         surely_kept = self.survival.first_unkept(self.history.attempts[index].start)
+        blocks = self.blocks[index]
         return [
             bare
             and block.fate is Fate.COMPLETE
             and not block.quotient
             and not block.first
             and block.step + block.count <= surely_kept
-            for block, bare in zip(self.blocks[index], self.bare[index], strict=True)
+            for block, bare in zip(blocks, self.tracks[index].bare(blocks), strict=True)
         ]
 
     # ── blocks into parts (rules 4 and 6) ──
@@ -229,7 +233,7 @@ class _Accountant:
         provisional = self._open and self.survival.checkpointed
         durable = self.survival.durable
         settled = NEVER if not provisional else -NEVER if durable is None else durable + 1
-        for block, is_plain in zip(blocks, self._plain(index), strict=True):
+        for block, is_plain in zip(blocks, self.plain[index], strict=True):
             net = block.end - block.start
             if is_plain and block.step + block.count <= settled and 10 * net <= 11 * block.count * ideal:
                 productive += net
