@@ -67,7 +67,7 @@ def test_every_make_target_exists() -> None:
         target
         for page in PAGES
         for snippet in snippets(page)
-        for target in re.findall(r"(?:^|\s)make ([a-z][a-z-]*)", snippet)
+        for target in re.findall(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*make ([a-z][a-z-]*)", snippet, re.MULTILINE)
     }
     assert {"demo", "test"} <= named
     assert named - targets == set()

@@ -50,7 +50,8 @@ def init(
     """Begin a run of this process, or join the one that launcher, scheduler or ``run`` name.
 
     Args:
-        project: project; ``STEPWARD_PROJECT``, the configuration file, else ``default``.
+        project: project; ``STEPWARD_PROJECT``, the configuration file, else ``default``. Under ``stepward run`` the
+            run is the wrapper's, and so is its project.
         name: for display; any number of runs may have it.
         config: settings of any kind: mappings, dataclasses, argparse, msgspec, pydantic, OmegaConf, attrs.
         tags: labels.
@@ -68,7 +69,7 @@ def init(
     kind_of_run, labels = _checked_kind(kind), _checked_tags(tags)
     for label, value in (("project", project), ("name", name), ("run", run), ("role", role), ("notes", notes)):
         _check_text(label, value)
-    settings = configured.load(project=project)
+    settings = configured.load(project=_wrapped_project(project))
     if _current is not None and not _current.finished:
         _current.finish()
     began = _begin(settings, name=name, role=role, run=run, strict=strict, capture_output=capture_output)
@@ -80,6 +81,14 @@ def init(
     began.start(exits.watch(began.ends_with_process, began.thread_failed))
     _greet(began, me, settings)
     return began
+
+
+def _wrapped_project(project: str | None) -> str | None:
+    """The project of the wrapper that this process runs under, else the one asked for."""
+    wrapped = os.environ.get("STEPWARD_PROJECT") if os.environ.get("STEPWARD_WRAPPER") else None
+    if wrapped and project not in (None, wrapped):
+        warn(f"the run belongs to project {wrapped}, not {project}: give it to `stepward run --project {project}`")
+    return wrapped or project
 
 
 def current_run() -> Run | None:
