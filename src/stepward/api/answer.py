@@ -1,6 +1,8 @@
-"""Answers that may be large are encoded and compressed in the handler's thread, never on the event loop."""
+"""Answers that may be large: encoded, compressed and begun in the handler's thread, never on the event loop."""
 
 import gzip
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -28,3 +30,9 @@ def compressed(request: AnyRequest, content: bytes) -> tuple[bytes, dict[str, st
     if len(content) < GZIP_FROM or "gzip" not in request.headers.get("accept-encoding", ""):
         return content, {}
     return gzip.compress(content, _LEVEL, mtime=0), {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+
+
+def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, the first of them read already: what fails at once becomes a problem document, not a torn answer."""
+    first = next(pieces, None)
+    return pieces if first is None else chain([first], pieces)

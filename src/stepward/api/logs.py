@@ -6,7 +6,7 @@ from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
-from stepward.api.answer import AnyRequest, answer
+from stepward.api.answer import AnyRequest, answer, begun
 from stepward.api.auth import Who
 from stepward.api.parts import Given
 from stepward.model.resources import LogPage, LogStream
@@ -55,7 +55,7 @@ def get_raw_log(parts: Given, who: Who, run: FromPath[str], stream: FromPath[str
     head = parts.runs.head(who.projects, run)
     # As octets and as a download: output of a job must never run as a page of this origin.
     headers = {"Content-Disposition": f'attachment; filename="{head.id}.log"'}
-    content = parts.logs.raw(head.project, head.id, stream)
+    content = begun(parts.logs.raw(head.project, head.id, stream))
     return Stream(content, media_type="application/octet-stream", headers=headers)
 
 

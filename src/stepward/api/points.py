@@ -6,7 +6,7 @@ from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
-from stepward.api.answer import AnyRequest, answer
+from stepward.api.answer import AnyRequest, answer, begun
 from stepward.api.auth import Who
 from stepward.api.parts import Given
 from stepward.model.resources import Chart, Series, StepTable
@@ -76,7 +76,7 @@ def list_steps(
 def export_run(parts: Given, who: Who, run: FromPath[str]) -> Stream:
     """All points, one JSON object a line."""
     head = parts.runs.head(who.projects, run)
-    lines = parts.points.export(head.project, head.id, attempts=head.numbers)
+    lines = begun(parts.points.export(head.project, head.id, attempts=head.numbers))
     name = f'attachment; filename="{head.id}.ndjson"'
     return Stream(lines, media_type="application/x-ndjson", headers={"Content-Disposition": name})
 

@@ -170,3 +170,41 @@ def test_large_answers_are_compressed(server):
     answer = server.get("/api/v1/runs/large", headers={"Accept-Encoding": "gzip"})
     assert answer.headers["Content-Encoding"] == "gzip"
     assert len(answer.body) < len(server.get("/api/v1/runs/large").body) / 3
+
+
+def test_a_stream_that_is_not_there(server):
+    writer = server.writer("mute").begin()
+    for path in ("s", "s/raw"):
+        answer = server.get(f"/api/v1/runs/{writer.run}/logs/{path}")
+        assert (answer.status, answer.code) == (404, "no_such_stream")
+    assert server.get(f"/api/v1/runs/{writer.run}/logs").json == []
+    assert server.get(f"/api/v1/runs/{writer.run}/export").body == b""
+
+
+def test_names_that_nobody_expects(server):
+    for number, name in enumerate(
+        ["x" * 1000, "🙂 ünï", "a/b?c=d&e#f", "'; DROP TABLE runs; --", "<b>&amp;", "\x1b[31m"]
+    ):
+        writer = server.writer(f"name {number}", "names").begin(name=name, tags=[name])
+        writer.send(points([1], **{name: [1.0]}))
+        run = server.get(f"/api/v1/runs/{writer.run}").json
+        assert (run["name"], run["tags"], list(run["latest"])) == (name, [name], [name])
+    assert server.get("/api/v1/runs?project=names").json["total"] == 6
+
+
+def test_steps_and_values_at_their_limits(server):
+    writer = server.writer("limits").begin(name="limits")
+    values = [1e308, -0.0, 5e-324, math.inf]
+    writer.send(points([-(1 << 63), 0, 1, (1 << 63) - 1], loss=values))
+    run = server.get("/api/v1/runs/limits").json
+    assert run["latest"]["loss"] == {"step": (1 << 63) - 1, "value": "Infinity"}
+    assert run["attempts"][0]["first_step"] == -(1 << 63)
+    assert server.get("/api/v1/runs/limits/points?metric=loss").status == 200
+
+
+def test_five_thousand_metrics(server):
+    writer = server.writer("wide").begin(name="wide")
+    writer.send(points([1], **{f"layer/{number}/norm": [float(number)] for number in range(5000)}))
+    assert len(server.get("/api/v1/runs/wide").json["latest"]) == 5000
+    found = server.get('/api/v1/runs?filter=metric."layer/4999/norm"%3D4999').json
+    assert [run["name"] for run in found["items"]] == ["wide"]
