@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
 CODE = re.compile(r"```[^\n]*\n(.*?)```|`([^`\n]+)`", re.DOTALL)
 TOP = {"src", "docs", "tests", "bench", "examples", "deploy", "ui", ".ci"}
-PATH = re.compile(r"(?<![\w/.<~-])((?:%s)/[\w./-]*[\w/])" % "|".join(re.escape(top) for top in sorted(TOP)))
+PATH = re.compile(rf"(?<![\w/.<~-])((?:{'|'.join(re.escape(top) for top in sorted(TOP))})/[\w./-]*[\w/])")
 MADE = ("src/stepward/server/static", "bench/reports", "tests/artifacts")
 
 
