@@ -5,14 +5,12 @@ whole journal. The same holds for a signal handler that writes while the main th
 before it. No method raises: what cannot be kept is counted in ``dropped``. Shipping is elsewhere (``spool.shipper``).
 """
 
-import contextlib
 import mmap
 import os
 import threading
 import time
 import weakref
 from collections.abc import Sequence
-from struct import Struct
 from zlib import crc32
 
 import msgspec
@@ -20,11 +18,13 @@ import msgspec
 from stepward.model.frames import MAX_NAME, Logs, Payload, PhaseColumn, SeriesDef, Source, part
 from stepward.model.identity import ulid
 from stepward.model.words import Clock
-from stepward.spool import records, roots, writers
+from stepward.spool import records, roots, segments, writers
 from stepward.spool.logs import MAX_PAYLOAD_BYTES, split
+from stepward.spool.records import Shape
+from stepward.spool.segments import spool_bytes
 from stepward.spool.writers import PENDING, WriterMeta
 
-__all__ = ["CAP_BYTES", "MAX_PAYLOAD_BYTES", "SEGMENT_BYTES", "Journal", "WriterMeta"]
+__all__ = ["CAP_BYTES", "MAX_PAYLOAD_BYTES", "SEGMENT_BYTES", "Journal", "WriterMeta", "spool_bytes"]
 
 SEGMENT_BYTES = 16 << 20
 """Size of a segment, once the journal has grown: the first ones are smaller, for the many processes that write little."""
@@ -38,22 +38,6 @@ _RETRY_S = 1.0
 _put_u32 = records.U32.pack_into
 _ROW = records.ROW
 _journals: "weakref.WeakSet[Journal]" = weakref.WeakSet()
-
-
-class _Shape:
-    """Layout of the records of one keyset or phase set: what the hot path needs, computed once."""
-
-    __slots__ = ("columns", "definition", "id", "length", "pack_into", "points", "size")
-
-    def __init__(self, id: int, columns: int, definition: bytes, points: int) -> None:
-        body = Struct(f"<BIqq{columns}d")
-        self.pack_into = body.pack_into
-        self.id = id
-        self.length = body.size - 1
-        self.size = self.length + records.OVERHEAD
-        self.columns = columns
-        self.points = points
-        self.definition = definition
 
 
 class Journal:
@@ -80,7 +64,7 @@ class Journal:
     def __init__(self, root: str | None, meta: WriterMeta, cap_bytes: int) -> None:
         self.root, self.meta, self.cap_bytes = root, meta, cap_bytes
         self.dropped = self.gaps = 0
-        self._shapes: list[_Shape | None] = [None]
+        self._shapes: list[Shape | None] = [None]
         self._series: dict[tuple[str, str, int | None], int] = {}
         self._ids: dict[tuple[object, ...], int] = {}
         self._closed = False
@@ -118,7 +102,7 @@ class Journal:
             try:
                 if there:
                     writers.write_meta(before, self.meta)
-                    _move(before, self.folder)
+                    writers.move(before, self.folder)
             except OSError as error:
                 roots.warn(f"the spool folder {before} cannot be moved to {self.folder}: {error.strerror}")
                 self.meta = msgspec.structs.replace(self.meta, run=None) if before != self.folder else self.meta
@@ -135,7 +119,7 @@ class Journal:
             numbers = [self._series.setdefault(one, len(self._series) + 1) for one in series]
             id = len(self._shapes)
             definitions = [SeriesDef(number, *one) for number, one in zip(numbers, series, strict=True)]
-            return self._add(key, _Shape(id, len(series), records.keyset(id, definitions), len(series)))
+            return self._add(key, Shape(id, len(series), records.keyset(id, definitions), len(series)))
 
     def row(self, keyset: int, step: int, time_us: int, values: Sequence[float], rounded: Sequence[int] = ()) -> bool:
         """Keep one value a series of ``keyset``; False when they were counted as dropped.
@@ -230,7 +214,7 @@ class Journal:
             msgspec.structs.replace(self.meta, writer=ulid(), created_at=time.time_ns() // 1000)
         )
 
-    def _write(self, shape: _Shape, fields: tuple[float, ...]) -> bool:
+    def _write(self, shape: Shape, fields: tuple[float, ...]) -> bool:
         """The hot path: pack the record in place. ``fields`` are the type and all that follows."""
         size = shape.size
         with self._lock:
@@ -249,13 +233,13 @@ class Journal:
                 _put_u32(view, end - 4, crc32(view[at + 4 : end - 4]))
                 _put_u32(view, at, shape.length)
             except BaseException:
-                _close(view, at, end)
+                segments.close_record(view, at, end)
                 raise
             finally:
                 self._open = None
         return True
 
-    def _append(self, record: bytes, points: int, shape: _Shape | None = None) -> bool:
+    def _append(self, record: bytes, points: int, shape: Shape | None = None) -> bool:
         """Write a sealed record: the steps of ``_write``, off the hot path."""
         size = len(record)
         with self._lock:
@@ -265,7 +249,7 @@ class Journal:
                     return False
         return True
 
-    def _put(self, record: bytes, size: int, shape: _Shape | None = None) -> bool:
+    def _put(self, record: bytes, size: int, shape: Shape | None = None) -> bool:
         """Write a sealed record; False where something has to be made ready before."""
         # No call from here to the reservation, as in ``_write``.
         view, at = self._view, self._at
@@ -277,16 +261,16 @@ class Journal:
             view[at + 4 : end] = record[4:]
             view[at : at + 4] = record[:4]
         except BaseException:
-            _close(view, at, end)
+            segments.close_record(view, at, end)
             raise
         finally:
             self._open = None
         return True
 
-    def _ready(self, size: int, shape: _Shape | None) -> bool:
+    def _ready(self, size: int, shape: Shape | None) -> bool:
         """One step towards a record of ``size`` bytes: interrupted row closed, room made, definition written."""
         if self._open is not None:
-            _close(*self._open)
+            segments.close_record(*self._open)
             self._open = None
         stated = self._stated
         definition = b"" if shape is None or shape.id in stated else shape.definition
@@ -308,17 +292,21 @@ class Journal:
             self._open_folder(self.root)
             if spool_bytes(self.root) + size > self.cap_bytes:
                 raise OSError("the spool is at its cap")
-            fresh, stated = _allocate(hidden, size), set[int]()
+            fresh, stated = segments.allocate(hidden, size), set[int]()
             # A signal handler may roll during any call here; its segment has this name and holds its record.
             if self._view is view:
                 os.rename(hidden, path)
+            else:
+                os.unlink(hidden)
         except (OSError, ValueError):
-            self._retry_at = now + _RETRY_S
-            return False
-        if self._view is view:
-            # The old map is not closed but let go: who was interrupted inside it still writes there.
-            self._view, self._base, self._at, self._room, self._stated = fresh, start, 0, size, stated
-            self._next_size = min(4 * size, SEGMENT_BYTES)
+            if self._view is view:
+                self._retry_at = now + _RETRY_S
+                return False
+        else:
+            if self._view is view:
+                # The old map is not closed but let go: who was interrupted inside it still writes there.
+                self._view, self._base, self._at, self._room, self._stated = fresh, start, 0, size, stated
+                self._next_size = min(4 * size, SEGMENT_BYTES)
         return True
 
     def _open_folder(self, root: str) -> None:
@@ -329,17 +317,17 @@ class Journal:
         parent, name = os.path.split(folder)
         hidden = f"{parent}/.{name}"
         try:
-            _make_folders(root, parent, hidden)
+            writers.make_folders(root, parent, hidden)
         except FileNotFoundError:
             # Whoever ships has just removed the run's empty folder.
-            _make_folders(root, parent, hidden)
+            writers.make_folders(root, parent, hidden)
         writers.write_meta(hidden, self.meta)
         if self._held is not None:
             os.close(self._held)
         self._held = writers.hold(hidden)
         os.rename(hidden, folder)
 
-    def _add(self, key: tuple[object, ...], shape: _Shape) -> int:
+    def _add(self, key: tuple[object, ...], shape: Shape) -> int:
         self._shapes.append(shape)
         self._ids[key] = shape.id
         return shape.id
@@ -351,7 +339,7 @@ class Journal:
                 return 0
             columns = [PhaseColumn(name, clock) for name, clock in phases]
             id = len(self._shapes)
-            return self._add(("steps", *phases), _Shape(id, 1 + len(columns), records.phases(id, columns), 1))
+            return self._add(("steps", *phases), Shape(id, 1 + len(columns), records.phases(id, columns), 1))
 
     def _row_again(self, keyset: int, step: int, time_us: int, values: Sequence[float]) -> bool:
         """The row with step and time clamped; whatever else is wrong with it drops it."""
@@ -365,7 +353,7 @@ class Journal:
         self.dropped += len(values)
         return False
 
-    def _rounded_row(self, shape: _Shape, fields: tuple[float, ...], rounded: Sequence[int]) -> bool:
+    def _rounded_row(self, shape: Shape, fields: tuple[float, ...], rounded: Sequence[int]) -> bool:
         row = bytearray(shape.length + 1)
         shape.pack_into(row, 0, *fields)
         record = records.seal(records.ROUNDED_ROW, records.rounded_row(bytes(row[1:]), rounded))
@@ -377,49 +365,6 @@ class Journal:
             self.dropped += 1
             return False
         return self._append(records.seal(records.PAYLOAD, content), 1)
-
-
-def spool_bytes(root: str) -> int:
-    """Bytes of all segments under a spool root."""
-    runs = [f"{root}/{run}" for run in writers.folders(root)]
-    all_writers = [f"{run}/{writer}" for run in runs for writer in writers.folders(run)]
-    return sum(segment.size for folder in all_writers for segment in writers.segments(folder))
-
-
-def _allocate(path: str, size: int) -> memoryview:
-    """A new segment, its blocks allocated before it is mapped: a map over a hole of a full disk kills the process."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, size)
-        else:
-            os.pwrite(fd, bytes(size), 0)
-        return memoryview(mmap.mmap(fd, size))
-    except BaseException:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
-
-
-def _close(view: memoryview, at: int, end: int) -> None:
-    """Publish the record at [at, end), whose writing was interrupted: as it is where it is whole, else as void."""
-    crc = crc32(view[at + 4 : end - 4])
-    if records.U32.unpack_from(view, end - 4)[0] != crc:
-        _put_u32(view, end - 4, records.void_crc(crc))
-    _put_u32(view, at, end - at - records.OVERHEAD)
-
-
-def _make_folders(*folders: str) -> None:
-    for folder in folders:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-
-
-def _move(before: str, after: str) -> None:
-    if before != after:
-        _make_folders(os.path.dirname(after))
-        os.rename(before, after)
 
 
 def _of_this_process(meta: WriterMeta) -> WriterMeta:

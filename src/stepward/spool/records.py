@@ -115,3 +115,19 @@ def points_of(type: int, length: int) -> int:
 def clamp(number: int) -> int:
     """``number`` within int64."""
     return max(-INT64_MAX - 1, min(INT64_MAX, number))
+
+
+class Shape:
+    """Layout of the records of one keyset or phase set: what the hot path needs, computed once."""
+
+    __slots__ = ("columns", "definition", "id", "length", "pack_into", "points", "size")
+
+    def __init__(self, id: int, columns: int, definition: bytes, points: int) -> None:
+        body = struct.Struct(f"<BIqq{columns}d")
+        self.pack_into = body.pack_into
+        self.id = id
+        self.length = body.size - 1
+        self.size = self.length + OVERHEAD
+        self.columns = columns
+        self.points = points
+        self.definition = definition

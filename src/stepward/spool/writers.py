@@ -232,3 +232,17 @@ def started(pid: int) -> int:
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def make_folders(*folders: str) -> None:
+    """Make private folders, parents first; those that are there stay as they are."""
+    for folder in folders:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+
+
+def move(before: str, after: str) -> None:
+    """Move a writer's folder into another run's, which is made where it is missing."""
+    if before != after:
+        make_folders(os.path.dirname(after))
+        os.rename(before, after)
