@@ -4,23 +4,19 @@ Everything that writers say passes ``bounds``: no content of a committed frame m
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from stepward.ingest.protocols import CommittedFrame, MetricSummary
-from stepward.model.frames import Config, Event, Events, Logs, Source, Status
+from stepward.model.frames import Config, Events, Logs, Status
 from stepward.model.states import Exit, State
-from stepward.model.words import RunKind
 from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import (
     MAX_LEAVES,
-    MAX_LONG_TEXT,
     int32,
     int64,
     leaves,
-    maybe_int64,
     merged,
     text,
     tree,
@@ -28,12 +24,21 @@ from stepward.store.catalog.bounds import (
 from stepward.store.catalog.changes import Change
 from stepward.store.catalog.database import upsert
 from stepward.store.catalog.reading import run_event
+from stepward.store.catalog.rows import (
+    Row,
+    bounded_exit,
+    corrected,
+    event_row,
+    heard_at,
+    new_attempt,
+    new_run,
+    new_source,
+    who_writes,
+)
 from stepward.store.catalog.stitching import NO_RANK, Stitching, newer, replaces
 
-Row = dict[str, Any]
 CLOCK_SET_US = 60_000_000
 """A source whose offset grew by more has had its clock set; less is the network."""
-_KEPT_TAIL = 50
 _exits = msgspec.msgpack.Decoder(list[Exit])
 _encode = msgspec.msgpack.encode
 
@@ -108,24 +113,7 @@ class Batch:
     def _run(self, frame: CommittedFrame) -> Row:
         run = self._runs.get(frame.run)
         if run is None:
-            run = self._runs[frame.run] = {
-                "id": frame.run,
-                "project": self._project,
-                "name": frame.run,
-                "kind": RunKind.TRAINING.value,
-                "key": None,
-                "state": State.STARTING.value,
-                "state_reason": None,
-                "live": True,
-                "notes": "",
-                "name_edited": False,
-                "tags_edited": False,
-                "created_at": frame.received_at,
-                "started_at": frame.received_at,
-                "ended_at": None,
-                "last_seen_at": None,
-                "step": None,
-            }
+            run = self._runs[frame.run] = new_run(frame)
         run["last_seen_at"] = max(frame.received_at, run["last_seen_at"] or 0)
         return run
 
@@ -133,21 +121,7 @@ class Batch:
         key = text(frame.source.attempt)
         attempt = self._attempts[frame.run].get(key)
         if attempt is None:
-            attempt = self._attempts[frame.run][key] = {
-                "run": frame.run,
-                "key": key,
-                "number": 0,
-                "state": State.STARTING.value,
-                "exit_code": None,
-                "signal": None,
-                "reason": None,
-                "world": None,
-                "started_at": heard_at(frame) or frame.received_at,
-                "announced_start": False,
-                "ended_at": None,
-                "first_step": None,
-                "last_step": None,
-            }
+            attempt = self._attempts[frame.run][key] = new_attempt(frame)
             self._renumber(frame.run)
         return attempt
 
@@ -164,11 +138,11 @@ class Batch:
         row = self._sources.get(key)
         offset = int64(frame.received_at - frame.sent_at)
         if row is None:
-            row = self._sources[key] = _new_source(key, offset)
+            row = self._sources[key] = new_source(key, offset)
             self._judge(frame.run, attempt["key"])
         elif offset < row["offset_us"] or offset > row["offset_us"] + CLOCK_SET_US:
             row["offset_us"] = offset
-        row |= _who(who)
+        row |= who_writes(who)
         row["last_seen"] = max(frame.received_at, row["last_seen"])
         heard = heard_at(frame)
         if heard is not None:
@@ -208,11 +182,11 @@ class Batch:
     def _take_exit(self, exit: Exit, source: Row) -> None:
         known = _exits.decode(source["exits"]) if source["exits"] else []
         kept = [other for other in known if (other.rank, other.by) != (exit.rank, exit.by)]
-        source["exits"] = _encode([*kept, _bounded(exit)])
+        source["exits"] = _encode([*kept, bounded_exit(exit)])
 
     def _take_events(self, events: Events, attempt: Row, source: Row, change: Change) -> None:
         for event in events.events:
-            row = _event_row(event, source)
+            row = event_row(event, source)
             self._events[source["run"], row["id"]] = row
             change.events.append(run_event(row, attempt["number"]))
         self._judge(source["run"], attempt["key"])
@@ -321,94 +295,6 @@ class Batch:
         for system in (False, True):
             rows = [row for row in newest.values() if row["system"] is system]
             upsert(self._connection, schema.latest, rows, where=replaces(system))
-
-
-def heard_at(frame: CommittedFrame) -> int | None:
-    """When the writer was last alive for sure, on the server's clock: the age of what it says is taken off.
-
-    A spool that is sent days later is as old as its newest content, whenever its frames come. None where a frame holds
-    nothing that has a time.
-    """
-    said = [] if frame.last_time is None else [frame.last_time]
-    for _, payload in frame.payloads:
-        if isinstance(payload, Status | Exit):
-            said.append(payload.at)
-        elif isinstance(payload, Config) and payload.started_at is not None:
-            said.append(payload.started_at)
-        elif isinstance(payload, Events):
-            said += [event.ended_at or event.started_at for event in payload.events]
-        elif isinstance(payload, Logs):
-            said += [chunk.marks[-1][1] for chunk in payload.chunks if chunk.marks]
-    if not said:
-        return None
-    return max(0, frame.received_at - max(0, frame.sent_at - max(said)))
-
-
-def corrected(sent: int, offset_us: int) -> int:
-    """A sender's instant on the server's clock; offsets below a second are the network, not the clock."""
-    return int64(sent + offset_us if abs(offset_us) >= 1_000_000 else sent)
-
-
-def _new_source(key: tuple[str, str, str], offset: int) -> Row:
-    run, writer, attempt = key
-    return {
-        "run": run,
-        "writer": writer,
-        "attempt": attempt,
-        "heard_at": None,
-        "last_seen": 0,
-        "offset_us": offset,
-        "step": None,
-        "phase": None,
-        "pending": 0,
-        "dropped": 0,
-        "gaps": 0,
-        "next_attempt": None,
-        "status_at": None,
-        "alive": [],
-        "stopped": [],
-        "exits": None,
-    }
-
-
-def _who(source: Source) -> Row:
-    return {
-        "kind": source.kind.value,
-        "rank": None if source.rank is None else int32(source.rank),
-        "role": text(source.role),
-        "node": text(source.node),
-        "pid": max(0, int64(source.pid)),
-    }
-
-
-def _event_row(event: Event, source: Row) -> Row:
-    offset = source["offset_us"]
-    return {
-        "run": source["run"],
-        "id": text(event.id),
-        "type": text(event.type),
-        "attempt": source["attempt"],
-        "rank": source["rank"] if event.rank is None else int32(event.rank),
-        "step": maybe_int64(event.step),
-        "started_at": corrected(event.started_at, offset),
-        "ended_at": None if event.ended_at is None else corrected(event.ended_at, offset),
-        "title": text(event.title),
-        "data": tree(event.data),
-    }
-
-
-def _bounded(exit: Exit) -> Exit:
-    return msgspec.structs.replace(
-        exit,
-        at=int64(exit.at),
-        rank=None if exit.rank is None else int32(exit.rank),
-        exit_code=None if exit.exit_code is None else int32(exit.exit_code),
-        signal=None if exit.signal is None else text(exit.signal, 32),
-        exception=None if exit.exception is None else text(exit.exception),
-        traceback=None if exit.traceback is None else text(exit.traceback, MAX_LONG_TEXT),
-        reason=None if exit.reason is None else text(exit.reason),
-        tail=[text(line) for line in exit.tail[-_KEPT_TAIL:]],
-    )
 
 
 def _projects(project: str, runs: list[Row]) -> list[Row]:

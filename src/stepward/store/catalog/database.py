@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from stepward.errors import StepwardError, StorageFull, Unavailable
 
@@ -111,14 +111,16 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except OperationalError as error:
+    except DatabaseError as error:
         raise _of_ours(error) from error
 
 
-def _of_ours(error: OperationalError) -> StepwardError:
+def _of_ours(error: DatabaseError) -> StepwardError:
     text = str(error.orig)
     if "full" in text or "disk I/O" in text:
         return StorageFull(
             f"the catalog could not be written: {text}", code="disk_full", hint="free space on the data folder's disk"
         )
+    if "malformed" in text or "not a database" in text:
+        return Unavailable(f"the catalog is damaged: {text}", code="catalog_corrupt", hint="restore a backup")
     return Unavailable(f"the catalog did not answer: {text}", code="catalog_unavailable", retry_after_s=1.0)

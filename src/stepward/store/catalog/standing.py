@@ -16,8 +16,8 @@ from stepward.model.states import Exit, State
 from stepward.model.words import SourceKind
 from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import int64
+from stepward.store.catalog.rows import corrected
 
-_CLOCK_US = 1_000_000
 _exits = msgspec.msgpack.Decoder(list[Exit])
 Row = Mapping[str, Any]
 Place = tuple[str, str, int | None]
@@ -56,7 +56,6 @@ def live_runs(connection: sa.Connection) -> dict[str, set[str]]:
 
 def source_view(row: Row) -> SourceView:
     """A row of ``sources`` as the rules see it, its times on the server's clock."""
-    offset = row["offset_us"] if abs(row["offset_us"]) >= _CLOCK_US else 0
     exits = _exits.decode(row["exits"]) if row["exits"] else []
     return SourceView(
         writer=row["writer"],
@@ -65,7 +64,7 @@ def source_view(row: Row) -> SourceView:
         rank=row["rank"],
         node=row["node"],
         begun=row["status_at"] is not None or row["step"] is not None or bool(exits),
-        exits=[msgspec.structs.replace(exit, at=int64(exit.at + offset)) for exit in exits],
+        exits=[msgspec.structs.replace(exit, at=corrected(exit.at, row["offset_us"])) for exit in exits],
         alive=row["alive"],
         stopped=row["stopped"],
         next_attempt=row["next_attempt"],
