@@ -40,13 +40,16 @@ const run = fc
   })
   .map(({ run, ...fields }) => runPlace(run, fields));
 
+// What an address bar can hold: the browser has resolved dots already.
+const paths = fc.webPath().map((path) => new URL(`http://host${path}`).pathname);
+
 describe("the codec of places", () => {
   it("restores every list of runs", () => fc.assert(fc.property(runs, (place) => void expect(back(place)).toEqual(place))));
   it("restores every view of a run", () => fc.assert(fc.property(run, (place) => void expect(back(place)).toEqual(place))));
 
   it("reads any query without failing, and is settled after one reading", () =>
     fc.assert(
-      fc.property(fc.webPath(), fc.webQueryParameters(), (path, query) => {
+      fc.property(paths, fc.webQueryParameters(), (path, query) => {
         const place = decode(path.replace(/^\/+/, ""), query);
         expect(back(place)).toEqual(place);
       }),

@@ -34,9 +34,10 @@ export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], p
 
 function paintBand(frame: Frame, { x, low, high, hue, line }: Stroke, palette: Palette): void {
   if (!low || !high) return;
-  const { ctx, px, py } = frame;
-  ctx.fillStyle = palette.hues[hue]!;
-  ctx.globalAlpha = line.abandoned ? 0.08 : 0.2;
+  const { ctx, px, py, dense } = frame;
+  ctx.fillStyle = ctx.strokeStyle = palette.hues[hue]!;
+  ctx.lineWidth = dense / 2;
+  const [fill, edge] = line.abandoned ? [0.07, 0.15] : [0.16, 0.55];
   const upper = (i: number) => py(high[i]!);
   // A bucket whose values are alike still has to be seen between two that are not.
   const lower = (i: number) => Math.max(py(low[i]!), upper(i) + 0.5);
@@ -44,8 +45,12 @@ function paintBand(frame: Frame, { x, low, high, hue, line }: Stroke, palette: P
     ctx.beginPath();
     for (let i = from; i <= to; i++) ctx.lineTo(px(x[i]!), upper(i));
     for (let i = to; i >= from; i--) ctx.lineTo(px(x[i]!), lower(i));
+    ctx.closePath();
+    ctx.globalAlpha = fill;
     ctx.fill();
-    if (from === to) ctx.fillRect(px(x[from]!) - frame.dense / 2, upper(from), frame.dense, lower(from) - upper(from));
+    // A spike one bucket wide is a hair: its edge keeps it in sight.
+    ctx.globalAlpha = edge;
+    ctx.stroke();
   }
   ctx.globalAlpha = 1;
 }

@@ -86,7 +86,7 @@ function mount(box: HTMLDivElement, height: number, live: () => Live, hover: (po
   const options: uPlot.Options = {
     width: Math.max(60, box.clientWidth),
     height,
-    padding: [8, 14, 0, 0],
+    padding: [8, 20, 0, 0],
     legend: { show: false },
     scales: { x: { time: live().scales.axis === "time", range: () => rangeX(live().scales) }, y: { range: () => [0, 1] } },
     axes: axes(() => live().scales, live().palette),

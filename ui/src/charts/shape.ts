@@ -84,8 +84,7 @@ const identity = (line: Line): string => `${line.rank}/${line.device}/${line.nod
 /** What a line stands for, in words. */
 export function label(line: Line): string {
   const parts = [
-    line.rank === null ? "" : `rank ${line.rank}`,
-    line.node ?? "",
+    line.rank === null ? (line.node ?? "") : `rank ${line.rank}`,
     line.device === null ? "" : `device ${line.device}`,
     line.abandoned ? `attempt ${line.attempt ?? "?"}, abandoned` : "",
   ].filter(Boolean);

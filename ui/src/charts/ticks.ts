@@ -25,7 +25,7 @@ export function padded([low, high]: Range, share = 0.06): Range {
 /** Round numbers (1, 2, 5 times a power of ten) within `range`, about `target` of them, at least `least` apart. */
 export function linearTicks([low, high]: Range, target: number, least = 0): number[] {
   const step = Math.max(least, niceStep((high / 2 - low / 2) / Math.max(1, target)));
-  if (!(step > 0)) return [low];
+  if (!(step > 0) || !Number.isFinite(step)) return [low <= 0 && high >= 0 ? 0 : low];
   const ticks: number[] = [];
   for (let i = Math.ceil(low / step); ticks.length <= target * 3; i++) {
     const tick = Number((i * step).toPrecision(15));

@@ -59,7 +59,7 @@ function Entry({ row: { stroke, i }, unit, alone, palette }: { row: Row; unit: s
   return (
     <div class="tooltip-entry">
       <i class={stroke.dashed ? "swatch dashed" : "swatch"} style={{ color: palette.hues[stroke.hue]! }} />
-      <span class="tooltip-label clip">{alone && stroke.label === "all ranks" ? (points > 1 ? "mean" : "value") : stroke.label}</span>
+      <span class="tooltip-label">{alone && stroke.label === "all ranks" ? (points > 1 ? "mean" : "value") : stroke.label}</span>
       <b class="number">{mean === null ? bad.map(([, word]) => word).join(" ") : `${exact(mean)}${unit && ` ${unit}`}`}</b>
       {raw && y[i] !== null && <span class="tooltip-more">smoothed {brief(y[i] ?? NaN)}</span>}
       {low !== null && high !== null && points > 1 && (

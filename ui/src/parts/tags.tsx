@@ -29,11 +29,14 @@ export function Tags({ tags, onChange }: Props) {
   ));
   if (!onChange) return <span class="tags">{list}</span>;
   return (
-    <button class="quiet tags" aria-label={tags.length ? `Tags ${tags.join(", ")}; edit` : "Add tags"} onClick={(event) => (event.stopPropagation(), edit(true))}>
-      {list.length ? list : <span class="add faint"><Glyph name="plus" /> tag</span>}
+    <button class="quiet tags" aria-label={tags.length ? undefined : "Add tags"} onClick={(event) => (event.stopPropagation(), edit(true))}>
+      {list.length ? [<Hint key="hint" of="tags" />, ...list] : <span class="add faint"><Glyph name="plus" /> tag</span>}
     </button>
   );
 }
+
+/** What a screen reader says before the text that a click edits. */
+const Hint = ({ of }: { of: string }) => <span class="out-of-sight">Edit {of} </span>;
 
 interface NotesProps {
   notes: string;
@@ -52,8 +55,8 @@ export function Notes({ notes, onChange }: NotesProps) {
   }
   if (!onChange) return <span class="notes-text">{notes}</span>;
   return (
-    <button class="quiet notes-text" aria-label={notes ? `Notes: ${notes.slice(0, 200)}; edit` : "Add notes"} onClick={(event) => (event.stopPropagation(), edit(true))}>
-      {notes || <span class="add faint"><Glyph name="plus" /> notes</span>}
+    <button class="quiet notes-text" aria-label={notes ? undefined : "Add notes"} onClick={(event) => (event.stopPropagation(), edit(true))}>
+      {notes ? [<Hint key="hint" of="notes" />, notes] : <span class="add faint"><Glyph name="plus" /> notes</span>}
     </button>
   );
 }

@@ -79,7 +79,9 @@ function Picker({ stream, streams, choose }: Pick<Props, "stream" | "streams" | 
       </select>
       <select aria-label="Stream" value={stream.id} onChange={(event) => choose(event.currentTarget.value)}>
         {ofOwner.map((one) => (
-          <option key={one.id} value={one.id}>{`${one.stream} (${step(one.lines)})`}</option>
+          <option key={one.id} value={one.id}>
+            {one.stream}
+          </option>
         ))}
       </select>
     </>
