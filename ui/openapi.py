@@ -1,35 +1,47 @@
 """Write the OpenAPI document from which the UI's types are generated: ``python ui/openapi.py [FILE]``.
 
-The document holds the schemas of ``stepward.model.resources`` alone: they are what the UI reads, and reading them needs
-no server. The routes are listed in ``docs/api.md``.
+It is the server's own document (``/api/v1/openapi.json``), read from the application without starting it, and made
+stricter in one thing: the server sends every field of a struct, also those that have a default, so they are marked
+required; only structs that leave defaults out keep their optional fields. Examples are left out: they are made up anew
+each time, and the same source shall give the same types.
 """
 
 import json
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from stepward.model import resources
+from stepward.server.app import ServerSettings, create_app
 
 
-def document() -> dict[str, object]:
-    """OpenAPI 3.1 with one schema for each resource."""
-    structs = [
-        value
-        for value in vars(resources).values()
-        if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == resources.__name__
-    ]
-    _, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "stepward", "version": "1"},
-        "paths": {},
-        "components": {"schemas": dict(sorted(schemas.items()))},
-    }
+def document() -> dict[str, Any]:
+    """The server's OpenAPI document with all fields that are always sent marked required."""
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(ServerSettings(data=folder))
+        # Through JSON, since the schema still holds enums of its own.
+        document: dict[str, Any] = json.loads(json.dumps(app.openapi_schema.to_schema(), default=str))
+    for name, schema in document["components"]["schemas"].items():
+        struct = getattr(resources, name, object)
+        sent_whole = issubclass(struct, msgspec.Struct) and not struct.__struct_config__.omit_defaults
+        if sent_whole:
+            schema["required"] = sorted(schema.get("properties", {}))
+    return without_examples(document)
+
+
+def without_examples(node: Any) -> Any:
+    """A copy of a JSON tree without the members ``example`` and ``examples``."""
+    if isinstance(node, list):
+        return [without_examples(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: without_examples(value) for key, value in node.items() if key not in ("example", "examples")}
 
 
 if __name__ == "__main__":
     path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "build" / "openapi.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document(), indent=1) + "\n")
+    path.write_text(json.dumps(document(), indent=1, sort_keys=True) + "\n")

@@ -3,520 +3,871 @@
  * Do not make direct changes to the file.
  */
 
-export type paths = Record<string, never>;
+export interface paths {
+    "/api/v1/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CreateBackup
+         * @description A consistent copy while serving goes on: in ``path`` (a new folder on the server), or below the data folder.
+         */
+        post: operations["create_backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ingest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * IngestFrame
+         * @description Commit one frame (``application/vnd.stepward.frame``).
+         */
+        post: operations["ingest_frame"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch
+         * @description Events ``run``, ``run_removed``, ``points``, ``logs``, ``events``; ``resync`` says: read everything again.
+         */
+        get: operations["watch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Login
+         * @description Sign a browser in. A one-time link works once; failures are answered slowly.
+         */
+        post: operations["login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CreateLoginLink
+         * @description A one-time link that signs a browser in as the caller.
+         */
+        post: operations["create_login_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Logout
+         * @description End the session of this browser.
+         */
+        post: operations["logout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjects
+         * @description The projects, by name, with the number of their runs.
+         */
+        get: operations["list_projects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListRuns
+         * @description Runs that match a filter, newest first unless ``sort`` says otherwise.
+         */
+        get: operations["list_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRun
+         * @description One run with its attempts and latest values.
+         */
+        get: operations["get_run"];
+        put?: never;
+        post?: never;
+        /**
+         * DeleteRun
+         * @description Delete a run with everything of it. What its processes still send is refused.
+         */
+        delete: operations["delete_run"];
+        options?: never;
+        head?: never;
+        /**
+         * ChangeRun
+         * @description Change name, tags or notes; what is absent stays.
+         */
+        patch: operations["change_run"];
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRunConfig
+         * @description The three trees: what the user set, software, system.
+         */
+        get: operations["get_run_config"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListEvents
+         * @description The newest 5,000 events, oldest first; of one ``type``, or all.
+         */
+        get: operations["list_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ExportRun
+         * @description All points, one JSON object a line.
+         */
+        get: operations["export_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListLogStreams
+         * @description The streams of a run: by attempt, rank, stream.
+         */
+        get: operations["list_log_streams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/logs/{stream}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetLogPage
+         * @description Lines of a stream, from ``from_n`` on or the last ``tail`` (200); with ``q`` only those that match.
+         */
+        get: operations["get_log_page"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/logs/{stream}/raw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRawLog
+         * @description The bytes of a stream as they came.
+         */
+        get: operations["get_raw_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/points": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetChart
+         * @description The lines of one metric: min, max, mean, first and last of each bucket, so that no spike is hidden.
+         */
+        get: operations["get_chart"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSeries
+         * @description The metrics of a run, by name.
+         */
+        get: operations["list_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSources
+         * @description Who writes: ranks, wrappers, agents; when they were last heard, and their last words.
+         */
+        get: operations["list_sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSteps
+         * @description The newest steps with the seconds of their phases, oldest first.
+         */
+        get: operations["list_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetSession
+         * @description Who is asking, and what the server is.
+         */
+        get: operations["get_session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListTokens
+         * @description All tokens, without their secrets.
+         */
+        get: operations["list_tokens"];
+        put?: never;
+        /**
+         * CreateToken
+         * @description A new token; its secret is in this answer and never shown again.
+         */
+        post: operations["create_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteToken
+         * @description Revoke a token; its browser sessions end with it.
+         */
+        delete: operations["delete_token"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Healthz
+         * @description The process lives.
+         */
+        get: operations["healthz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetServerMetrics
+         * @description Numbers about the server itself in Prometheus' text format.
+         */
+        get: operations["get_server_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Readyz
+         * @description 200 where everything works; 503 names what does not.
+         */
+        get: operations["readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /**
-         * Accepted
-         * @description Answer to a frame: committed. ``end`` is the position that the writer's next frame must begin at.
-         */
+        /** Accepted */
         Accepted: {
             end: number;
             server_time: number;
         };
-        /**
-         * Attempt
-         * @description One launch of a run.
-         */
+        /** Attempt */
         Attempt: {
-            key: string;
-            number: number;
-            state: components["schemas"]["State"];
-            /** @default null */
+            ended_at: string | null;
             exit_code: number | null;
-            /** @default null */
-            signal: string | null;
-            /** @default null */
-            reason: string | null;
-            /** @default [] */
+            first_step: number | null;
+            key: string;
+            last_step: number | null;
             nodes: string[];
+            number: number;
             /** @default 0 */
             ranks: number;
-            /** @default null */
+            reason: string | null;
+            signal: string | null;
             started_at: string | null;
-            /** @default null */
-            ended_at: string | null;
-            /** @default null */
-            first_step: number | null;
-            /** @default null */
-            last_step: number | null;
+            state: components["schemas"]["State"];
         };
-        /**
-         * Backup
-         * @description A finished backup on the server's disk.
-         */
+        /** Backup */
         Backup: {
-            path: string;
             bytes: number;
             created_at: string;
+            path: string;
         };
-        /**
-         * Chart
-         * @description Answer to a points query. ``empty_reason`` says why there is nothing to draw.
-         */
+        /** Chart */
         Chart: {
-            metric: string;
-            /** @default  */
-            unit: string;
-            /** @enum {unknown} */
-            x: "relative" | "step" | "time";
-            /** @default [] */
+            empty_reason: string | null;
             lines: components["schemas"]["Line"][];
-            /** @default [] */
-            restarts: components["schemas"]["Restart"][];
             /** @default 0 */
             lines_total: number;
+            metric: string;
+            restarts: components["schemas"]["Restart"][];
             /** @default false */
             rounded: boolean;
-            /** @default null */
-            empty_reason: string | null;
+            /** @default  */
+            unit: string;
+            /** @enum {string} */
+            x: "step" | "time" | "relative";
         };
         /**
          * Clock
          * @description Which clock measured a phase. A host clock is never sold as device time.
-         * @enum {unknown}
+         * @enum {string}
          */
-        Clock: "device" | "host";
-        /**
-         * EventsUpdate
-         * @description Events of a run were added or changed.
-         */
+        Clock: "host" | "device";
+        /** EventsUpdate */
         EventsUpdate: {
-            /** @enum {unknown} */
-            type: "events";
-            run: string;
             events: components["schemas"]["RunEvent"][];
+            run: string;
+            /** @constant */
+            type: "events";
         };
-        /**
-         * Health
-         * @description Whether the server serves; ``problems`` names what it can't do now (a full disk, say).
-         */
+        /** Health */
         Health: {
-            /** @enum {unknown} */
-            status: "degraded" | "ok";
-            version: string;
-            /** @default [] */
+            now: string | null;
             problems: string[];
+            /** @enum {string} */
+            status: "ok" | "degraded";
+            version: string;
         };
-        /**
-         * LatestValue
-         * @description Newest value of a metric: at the highest step of the surviving history, lowest rank that has it.
-         */
+        /** LatestValue */
         LatestValue: {
             step: number;
-            value: number | ("-Infinity" | "Infinity" | "NaN");
+            value: number | ("NaN" | "Infinity" | "-Infinity");
         };
-        /**
-         * Line
-         * @description One drawn line: parallel columns, one entry a bucket that holds points.
-         *
-         *     ``x`` is the x of the bucket's first point and ``x_last`` of its last. min, max, mean, first and last are over finite
-         *     values, None where the bucket has none; ``count`` counts all points, the ``n_`` columns those that are not finite.
-         */
+        /** Line */
         Line: {
-            /** @default null */
-            rank: number | null;
-            /** @default null */
-            device: number | null;
-            /** @default null */
-            node: string | null;
-            /** @default null */
-            attempt: number | null;
             /** @default false */
             abandoned: boolean;
-            /** @default [] */
-            x: number[];
-            /** @default [] */
-            x_last: number[];
-            /** @default [] */
-            min: (number | null)[];
-            /** @default [] */
-            max: (number | null)[];
-            /** @default [] */
-            mean: (number | null)[];
-            /** @default [] */
-            first: (number | null)[];
-            /** @default [] */
-            last: (number | null)[];
-            /** @default [] */
+            attempt: number | null;
             count: number[];
-            /** @default [] */
+            device: number | null;
+            first: (number | null)[];
+            last: (number | null)[];
+            max: (number | null)[];
+            mean: (number | null)[];
+            min: (number | null)[];
             n_nan: number[];
-            /** @default [] */
-            n_posinf: number[];
-            /** @default [] */
             n_neginf: number[];
+            n_posinf: number[];
+            node: string | null;
+            rank: number | null;
+            x: number[];
+            x_last: number[];
         };
-        /**
-         * LogLine
-         * @description One line of output. ``repeats`` > 1: the line stands for that many alike (``n_last`` is the last one's number).
-         *
-         *     ``truncated`` is the number of characters that are not in ``text``.
-         */
+        /** LogLine */
         LogLine: {
-            n: number;
-            text: string;
-            /** @default null */
             at: string | null;
-            /** @default null */
+            n: number;
             n_last: number | null;
             /** @default 1 */
             repeats: number;
+            text: string;
             /** @default 0 */
             truncated: number;
         };
-        /**
-         * LogPage
-         * @description Lines of a stream in order. ``matches`` counts hits of a search over the whole stream, None without a search.
-         */
+        /** LogPage */
         LogPage: {
-            stream: components["schemas"]["LogStream"];
-            lines: components["schemas"]["LogLine"][];
-            /** @default null */
             first_n: number | null;
-            /** @default null */
             last_n: number | null;
-            /** @default null */
+            lines: components["schemas"]["LogLine"][];
             matches: number | null;
+            stream: components["schemas"]["LogStream"];
         };
-        /**
-         * LogStream
-         * @description A stream of output of one source of one attempt; ``id`` names it in queries.
-         */
+        /** LogStream */
         LogStream: {
-            id: string;
-            stream: string;
             attempt: number;
-            /** @default null */
-            rank: number | null;
-            /** @default  */
-            node: string;
+            /** @default 0 */
+            bytes: number;
+            id: string;
+            last_at: string | null;
             /** @default 0 */
             lines: number;
             /** @default 0 */
-            bytes: number;
-            /** @default 0 */
             lost_bytes: number;
-            /** @default null */
-            last_at: string | null;
+            /** @default  */
+            node: string;
+            rank: number | null;
+            stream: string;
         };
-        /**
-         * Login
-         * @description A secret: that of a one-time link, or a token.
-         */
+        /** Login */
         Login: {
             secret: string;
         };
-        /**
-         * LoginLink
-         * @description A one-time link that signs a browser in.
-         */
+        /** LoginLink */
         LoginLink: {
-            url: string;
             expires_at: string;
+            url: string;
         };
-        /**
-         * LogsUpdate
-         * @description New output was committed: stream id -> number of lines that it has now.
-         */
+        /** LogsUpdate */
         LogsUpdate: {
-            /** @enum {unknown} */
-            type: "logs";
             run: string;
             streams: {
                 [key: string]: number;
             };
+            /** @constant */
+            type: "logs";
         };
-        /**
-         * NewToken
-         * @description A token to create; ``projects`` None means all.
-         */
+        /** NewToken */
         NewToken: {
-            name: string;
-            kind: components["schemas"]["TokenKind"];
-            /** @default null */
-            projects: string[] | null;
-            /** @default null */
             expires_in_s: number | null;
+            kind: components["schemas"]["TokenKind"];
+            name: string;
+            projects: string[] | null;
         };
-        /**
-         * PointsUpdate
-         * @description New points were committed: the metrics, and the highest step and time among them; charts fetch what they show.
-         */
+        /** PointsUpdate */
         PointsUpdate: {
-            /** @enum {unknown} */
-            type: "points";
-            run: string;
             metrics: string[];
-            /** @default null */
+            run: string;
             step: number | null;
+            /** @constant */
+            type: "points";
         };
-        /**
-         * Project
-         * @description A tenant.
-         */
+        /** Project */
         Project: {
+            created_at: string;
+            /** @default 0 */
+            live: number;
             name: string;
             /** @default 0 */
             runs: number;
-            /** @default 0 */
-            live: number;
-            created_at: string;
         };
-        /**
-         * Restart
-         * @description Where an attempt begins on the x axis asked for.
-         */
+        /** Restart */
         Restart: {
             attempt: number;
             x: number;
         };
-        /**
-         * Run
-         * @description A run with its attempts; what ``show`` and ``ls`` print.
-         */
+        /** Run */
         Run: {
-            id: string;
-            name: string;
-            project: string;
-            kind: components["schemas"]["RunKind"];
-            state: components["schemas"]["State"];
-            /** @default null */
-            state_reason: string | null;
-            /** @default [] */
             attempts: components["schemas"]["Attempt"][];
-            /** @default {} */
+            created_at: string;
+            /** @default 0 */
+            dropped: number;
+            ended_at: string | null;
+            /** @default 0 */
+            gaps: number;
+            id: string;
+            key: string | null;
+            kind: components["schemas"]["RunKind"];
+            last_seen_at: string | null;
             latest: {
                 [key: string]: components["schemas"]["LatestValue"];
             };
-            /** @default 0 */
-            pending: number;
-            /** @default 0 */
-            dropped: number;
-            /** @default 0 */
-            gaps: number;
-            /** @default [] */
-            tags: string[];
+            name: string;
             /** @default  */
             notes: string;
-            created_at: string;
-            /** @default null */
+            /** @default 0 */
+            pending: number;
+            project: string;
             started_at: string | null;
-            /** @default null */
-            ended_at: string | null;
-            /** @default null */
-            last_seen_at: string | null;
-            /** @default null */
+            state: components["schemas"]["State"];
+            state_reason: string | null;
             step: number | null;
-            /** @default null */
-            key: string | null;
+            tags: string[];
         };
-        /**
-         * RunChange
-         * @description What people may change of a run; a field that is absent stays.
-         */
+        /** RunChange */
         RunChange: {
             name?: string;
-            tags?: string[];
             notes?: string;
+            tags?: string[];
         };
-        /**
-         * RunConfig
-         * @description The three trees of a run; numbers in them that are not finite are strings.
-         */
+        /** RunConfig */
         RunConfig: {
-            /** @default {} */
-            user: Record<string, never>;
-            /** @default {} */
-            software: Record<string, never>;
-            /** @default {} */
-            system: Record<string, never>;
+            software: {
+                [key: string]: unknown;
+            };
+            system: {
+                [key: string]: unknown;
+            };
+            user: {
+                [key: string]: unknown;
+            };
         };
-        /**
-         * RunEvent
-         * @description An event of a run, as its writer or a detector reported it.
-         */
+        /** RunEvent */
         RunEvent: {
-            id: string;
-            type: string;
-            started_at: string;
-            /** @default null */
-            ended_at: string | null;
-            /** @default null */
             attempt: number | null;
-            /** @default null */
-            step: number | null;
-            /** @default null */
+            data: {
+                [key: string]: unknown;
+            };
+            ended_at: string | null;
+            id: string;
             rank: number | null;
+            started_at: string;
+            step: number | null;
             /** @default  */
             title: string;
-            /** @default {} */
-            data: Record<string, never>;
+            type: string;
         };
         /**
          * RunKind
          * @description What a run does.
-         * @enum {unknown}
+         * @enum {string}
          */
-        RunKind: "evaluation" | "inference" | "rl" | "training";
-        /**
-         * RunPage
-         * @description A page of runs; ``next`` is the cursor of the following page. ``total`` counts what the filter matches.
-         */
+        RunKind: "training" | "rl" | "inference" | "evaluation";
+        /** RunPage */
         RunPage: {
             items: components["schemas"]["Run"][];
-            total: number;
-            /** @default null */
             next: string | null;
+            total: number;
         };
-        /**
-         * RunRemoved
-         * @description A run was deleted.
-         */
+        /** RunRemoved */
         RunRemoved: {
-            /** @enum {unknown} */
-            type: "run_removed";
             id: string;
+            /** @constant */
+            type: "run_removed";
         };
-        /**
-         * RunUpdate
-         * @description A run was created or changed in what ``Run`` shows.
-         */
+        /** RunUpdate */
         RunUpdate: {
-            /** @enum {unknown} */
-            type: "run";
             run: components["schemas"]["Run"];
+            /** @constant */
+            type: "run";
         };
-        /**
-         * Series
-         * @description A metric of a run over all attempts, ranks and devices; ``system`` metrics are sampled, not logged by the user.
-         */
+        /** Series */
         Series: {
-            metric: string;
-            /** @default  */
-            unit: string;
-            /** @default false */
-            system: boolean;
-            /** @default [] */
-            ranks: number[];
-            /** @default [] */
-            devices: number[];
-            /** @default [] */
-            nodes: string[];
             /** @default 0 */
             count: number;
-            /** @default null */
+            devices: number[];
             first_step: number | null;
-            /** @default null */
             last_step: number | null;
+            metric: string;
+            nodes: string[];
+            ranks: number[];
+            /** @default false */
+            system: boolean;
+            /** @default  */
+            unit: string;
         };
-        /**
-         * Session
-         * @description Who is asking, and what the server is.
-         */
+        /** Session */
         Session: {
             kind: components["schemas"]["TokenKind"];
             name: string;
-            /** @default null */
             projects: string[] | null;
-            version: string;
             started_at: string;
+            version: string;
         };
-        /**
-         * Source
-         * @description A writer of a run, and when it was last heard.
-         */
+        /** Source */
         Source: {
-            writer: string;
-            kind: components["schemas"]["SourceKind"];
             attempt: number;
-            /** @default null */
+            /** @default 0 */
+            clock_offset_s: number;
+            exit_code: number | null;
+            kind: components["schemas"]["SourceKind"];
+            last_seen_at: string | null;
+            /** @default  */
+            node: string;
+            phase: string | null;
+            /** @default 0 */
+            pid: number;
             rank: number | null;
             /** @default trainer */
             role: string;
-            /** @default  */
-            node: string;
-            /** @default 0 */
-            pid: number;
-            state: components["schemas"]["State"];
-            /** @default null */
-            exit_code: number | null;
-            /** @default null */
             signal: string | null;
-            /** @default null */
+            state: components["schemas"]["State"];
             step: number | null;
-            /** @default null */
-            phase: string | null;
-            /** @default null */
-            last_seen_at: string | null;
-            /** @default 0 */
-            clock_offset_s: number;
-            /** @default [] */
             tail: string[];
-            /** @default null */
             traceback: string | null;
+            writer: string;
         };
         /**
          * SourceKind
          * @description What writes frames. Only a rank is a rank.
-         * @enum {unknown}
+         * @enum {string}
          */
-        SourceKind: "agent" | "rank" | "watcher" | "wrapper";
+        SourceKind: "rank" | "wrapper" | "agent" | "watcher";
         /**
          * State
          * @description State of an attempt; a run shows the state of its newest attempt.
-         * @enum {unknown}
+         * @enum {string}
          */
-        State: "cancelled" | "crashed" | "failed" | "finished" | "hung" | "lost" | "oom" | "preempted" | "queued" | "running" | "starting" | "timeout" | "waiting";
-        /**
-         * StepRow
-         * @description One step of one rank: start (instant), duration and seconds per phase.
-         */
+        State: "queued" | "starting" | "running" | "hung" | "waiting" | "finished" | "failed" | "crashed" | "oom" | "timeout" | "preempted" | "cancelled" | "lost";
+        /** StepRow */
         StepRow: {
             attempt: number;
-            rank: number;
-            step: number;
-            started_at: string;
             duration_s: number;
             phases: {
                 [key: string]: number;
             };
+            rank: number;
+            started_at: string;
+            step: number;
         };
-        /**
-         * StepTable
-         * @description Newest steps, and the clock of each phase.
-         */
+        /** StepTable */
         StepTable: {
             clocks: {
                 [key: string]: components["schemas"]["Clock"];
             };
             rows: components["schemas"]["StepRow"][];
         };
-        /**
-         * Token
-         * @description A credential. ``secret`` is there once, in the answer that creates it.
-         */
+        /** Token */
         Token: {
-            id: string;
-            name: string;
-            kind: components["schemas"]["TokenKind"];
-            /** @default null */
-            projects: string[] | null;
             created_at: string;
-            /** @default null */
-            last_used_at: string | null;
-            /** @default null */
             expires_at: string | null;
-            /** @default null */
+            id: string;
+            kind: components["schemas"]["TokenKind"];
+            last_used_at: string | null;
+            name: string;
+            projects: string[] | null;
             secret: string | null;
         };
         /**
          * TokenKind
          * @description What the bearer of a token may do, from most to least; ``ingest`` may only write frames.
-         * @enum {unknown}
+         * @enum {string}
          */
-        TokenKind: "admin" | "editor" | "ingest" | "viewer";
+        TokenKind: "admin" | "editor" | "viewer" | "ingest";
     };
     responses: never;
     parameters: never;
@@ -525,4 +876,920 @@ export interface components {
     pathItems: never;
 }
 export type $defs = Record<string, never>;
-export type operations = Record<string, never>;
+export interface operations {
+    create_backup: {
+        parameters: {
+            query?: {
+                path?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ingest_frame: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+        };
+    };
+    watch: {
+        parameters: {
+            query?: {
+                runs?: boolean;
+                run?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One event */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["RunUpdate"] | components["schemas"]["RunRemoved"] | components["schemas"]["PointsUpdate"] | components["schemas"]["LogsUpdate"] | components["schemas"]["EventsUpdate"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    create_login_link: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginLink"];
+                };
+            };
+        };
+    };
+    logout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": null;
+                };
+            };
+        };
+    };
+    list_projects: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"][];
+                };
+            };
+        };
+    };
+    list_runs: {
+        parameters: {
+            query?: {
+                filter?: string;
+                sort?: string | null;
+                project?: string | null;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    delete_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    change_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunChange"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_run_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfig"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_events: {
+        parameters: {
+            query?: {
+                type?: string | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunEvent"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    export_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_log_streams: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogStream"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_log_page: {
+        parameters: {
+            query?: {
+                from_n?: number | null;
+                tail?: number | null;
+                limit?: number;
+                q?: string | null;
+                fold?: boolean;
+            };
+            header?: never;
+            path: {
+                run: string;
+                stream: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_raw_log: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                stream: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_chart: {
+        parameters: {
+            query: {
+                metric: string;
+                x?: "step" | "time" | "relative";
+                start?: number | null;
+                end?: number | null;
+                buckets?: number;
+                by?: "none" | "rank" | "device";
+                rank?: number | null;
+                device?: number | null;
+                attempt?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Chart"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_series: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Series"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_sources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Source"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_steps: {
+        parameters: {
+            query?: {
+                rank?: number | null;
+                last?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepTable"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+        };
+    };
+    list_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"][];
+                };
+            };
+        };
+    };
+    create_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    delete_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    healthz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
+    get_server_metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain; version=0.0.4": string;
+                };
+            };
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
+}

@@ -42,7 +42,10 @@ def told(server: Server) -> str:
         rank.beat(step=4999, phase="forward")
     odd = ranks[0]
     odd.points({"train/broken": [1.0, 2.0, math.nan, math.nan, math.inf, 3.0, -math.inf, 4.0]}, first=3000)
-    odd.points({"odd/huge": [1e308, -1e308, 5.0], "odd/zero": [-0.0, -0.0, -0.0], "odd/mixed": [-1.0, 10.0, 1000.0]}, first=3000)
+    odd.points(
+        {"odd/huge": [1e308, -1e308, 5.0], "odd/zero": [-0.0, -0.0, -0.0], "odd/mixed": [-1.0, 10.0, 1000.0]},
+        first=3000,
+    )
     odd.points({"odd/" + "long" * 250: [1.0, 1.0], "odd/🚀 speed": [2.0, 3.0]}, first=3000)
     odd.points({"odd/far": [1.0, 2.0]}, first=2**63 - 2)
     wrapper = server.writer("story", attempt="a2", rank=None, kind=SourceKind.WRAPPER)
@@ -57,27 +60,35 @@ def card(page: Page, metric: str):
 
 def pixels(page: Page, metric: str, colour: tuple[int, int, int]) -> int:
     """How many pixels of a chart are (nearly) of a colour."""
-    return card(page, metric).locator("canvas").evaluate(
-        """(canvas, [r, g, b]) => {
+    return (
+        card(page, metric)
+        .locator("canvas")
+        .evaluate(
+            """(canvas, [r, g, b]) => {
           const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
           let found = 0;
           for (let i = 0; i < data.length; i += 4)
             if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 24 && data[i + 3] > 200) found++;
           return found;
         }""",
-        list(colour),
+            list(colour),
+        )
     )
 
 
 def bluish_in_the_upper_half(page: Page, metric: str) -> int:
     """Pixels of a line above everything but the spike."""
-    return card(page, metric).locator("canvas").evaluate(
-        """canvas => {
+    return (
+        card(page, metric)
+        .locator("canvas")
+        .evaluate(
+            """canvas => {
           const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height / 2).data;
           let found = 0;
           for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 30 && data[i + 1] > data[i]) found++;
           return found;
         }"""
+        )
     )
 
 
@@ -88,7 +99,9 @@ def test_a_chart_draws_its_line_spike_and_restart(server: Server, told: str, pag
     page.goto(f"{server.url}/runs/{told}?match=train")
     chart = card(page, "train/loss")
     expect(chart.locator("canvas")).to_be_visible()
-    expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"train/loss over step: .*to 5[23]\.?\d*"))
+    expect(chart.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile(r"train/loss over step: .*to 5[23]\.?\d*")
+    )
     expect(chart).to_contain_text("abandoned")
     page.wait_for_function("() => document.querySelectorAll('[data-metric] canvas').length >= 2")
     assert pixels(page, "train/loss", BLUE) > 100
@@ -112,7 +125,9 @@ def test_values_that_are_not_finite_are_marked_where_they_are(server: Server, to
 
 def test_odd_numbers_and_names_are_shown_right(server: Server, told: str, page: Page, shot) -> None:
     page.goto(f"{server.url}/runs/{told}?match=odd")
-    expect(card(page, "odd/huge").get_by_role("img")).to_have_attribute("aria-label", re.compile("from -1e308 to 1e308"))
+    expect(card(page, "odd/huge").get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("from -1e308 to 1e308")
+    )
     expect(card(page, "odd/zero").get_by_role("img")).to_have_attribute("aria-label", re.compile("from -0 to -0"))
     expect(card(page, "odd/🚀 speed")).to_be_visible()
     expect(card(page, "odd/far").locator("canvas")).to_be_visible()
@@ -212,7 +227,9 @@ def test_charts_grow_while_points_come(server: Server, page: Page) -> None:
 
 def test_system_metrics_are_drawn_over_time(server: Server, told: str, page: Page, shot) -> None:
     page.goto(f"{server.url}/runs/{told}/system")
-    expect(card(page, "system/host/cpu").get_by_role("img")).to_have_attribute("aria-label", re.compile("over time: 3 points"))
+    expect(card(page, "system/host/cpu").get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("over time: 3 points")
+    )
     expect(page.get_by_role("button", name="Step")).to_have_count(0)
     shot(page, "system")
 
@@ -293,5 +310,3 @@ def test_five_thousand_metrics_mount_few_cards(server: Server, page: Page) -> No
 def test_a_run_that_is_not_there_says_so(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/runs/run_00000000000000000000000000")
     expect(page.get_by_role("heading", name="No such run")).to_be_visible()
-
-

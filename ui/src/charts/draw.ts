@@ -20,16 +20,24 @@ export interface Frame {
 /** Draw everything inside the axes. `loud` is the index of a stroke to stress, -1 for none. */
 export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], palette: Palette, loud = -1): void {
   const { ctx, left, top, width, height } = frame;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(left, top, width, height);
-  ctx.clip();
+  within(ctx, left, top, width, height);
   ctx.lineJoin = "round";
   paintRestarts(frame, restarts.filter((restart) => restart.attempt > 1), palette);
   for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
   shape.strokes.forEach((stroke, i) => paintStroke(frame, stroke, palette, i === loud));
+  ctx.restore();
+  // Marks at the first and last step are whole, too.
+  const room = 6 * frame.dense;
+  within(ctx, left - room, top, width + 2 * room, height);
   for (const stroke of shape.strokes) for (const hole of stroke.holes) paintHole(frame, hole, palette);
   ctx.restore();
+}
+
+function within(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number): void {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x, y, width, height);
+  ctx.clip();
 }
 
 function paintBand(frame: Frame, { x, low, high, hue, line }: Stroke, palette: Palette): void {

@@ -58,6 +58,8 @@ function Content({ place, list, ...table }: ContentProps) {
   if (problem && !items.length) {
     // A filter's error stands at the filter, where it can be mended.
     if (problem.code === "bad_filter") return <Empty title="The filter is not understood" />;
+    // A project comes to be with its first run.
+    if (problem.code === "no_such_project") return <NoRuns project={place.project} />;
     return <ProblemNote problem={problem} retry={() => void list.head()} />;
   }
   if (total === null) return <Skeleton lines={14} />;
