@@ -117,7 +117,7 @@ class Server:
         access = Access(self.catalog, now_us)
         self.local = access.set_local(self.folder.token(), getpass.getuser())
         # The catalog comes last: who is told of new output by it finds it in the log store.
-        self.mending = Mending(self.catalog, runs, lambda head, metric: newest_survivor(points, head, metric))
+        self.mending = Mending(self.catalog, runs, lambda head, metric: newest_survivor(points, head, metric), listener)
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note)
         appliers: list[Applier] = [logs, catalog]
         return Parts(

@@ -149,6 +149,7 @@ def test_a_name_that_two_runs_have_is_ambiguous(server):
         ("/api/v1/runs?limit=501", 400, "bad_limit"),
         ("/api/v1/runs?limit=x", 400, "bad_request"),
         ("/api/v1/runs/nope", 404, "no_such_run"),
+        ("/api/v1/runs?project=nope", 404, "no_such_project"),
         ("/api/v1/nope", 404, "no_such_route"),
         ("/api/v1/runs/nope/points", 400, "bad_request"),
     ],

@@ -280,6 +280,8 @@ def test_a_deleted_run_is_gone_and_its_writers_are_known_as_dead(bench):
     assert bench.runs.page(None).total == 0
     assert bench.runs.deleted("p", writer.id) and not bench.runs.deleted("p", "other")
     assert bench.changes[-1].removed
+    writer.send(config(name="a late frame"))
+    assert bench.runs.page(None).total == 0 and writer.id not in bench.applier.applied("p")
     bench.writer().send(config(name="again"))
     assert bench.get().name == "again"
 

@@ -45,10 +45,11 @@ class CatalogApplier:
             return
         project = frames[0].project
         with self._database.write() as connection:
-            positions = _positions(connection, project, {frame.writer for frame in frames})
+            writers = {frame.writer for frame in frames}
+            positions, deleted = _positions(connection, project, writers), _deleted(connection, project, writers)
             fresh = []
             for frame in frames:
-                if frame.end > positions.get(frame.writer, (0, ""))[0]:
+                if frame.end > positions.get(frame.writer, (0, ""))[0] and frame.writer not in deleted:
                     positions[frame.writer] = (frame.end, frame.run)
                     fresh.append(frame)
             batch = Batch(connection, project, fresh)
@@ -76,6 +77,13 @@ def _positions(connection: sa.Connection, project: str, writers: set[str]) -> di
     query = sa.select(table.c.writer, table.c.position, table.c.run)
     query = query.where(table.c.project == project, table.c.writer.in_(sorted(writers)))
     return {row.writer: (row.position, row.run) for row in connection.execute(query)}
+
+
+def _deleted(connection: sa.Connection, project: str, writers: set[str]) -> set[str]:
+    """Writers whose run was deleted while their frames were on their way: they bring nothing back."""
+    table = schema.deleted_writers
+    query = sa.select(table.c.writer).where(table.c.project == project, table.c.writer.in_(sorted(writers)))
+    return set(connection.execute(query).scalars())
 
 
 def _write_positions(connection: sa.Connection, project: str, positions: dict[str, tuple[int, str]]) -> None:

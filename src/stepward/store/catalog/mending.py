@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from stepward.errors import NotFound
+from stepward.store.catalog.changes import Change, Listener, nobody
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.runs import RunHead, Runs
 from stepward.store.catalog.schema import latest
@@ -31,12 +32,20 @@ class Mending:
 
     Args:
         survivor: reads the newest surviving point of a metric; None where there is none.
+        listener: is told of the runs whose values came back.
     """
 
-    def __init__(self, database: Database, runs: Runs, survivor: Callable[[RunHead, str], Survivor | None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        runs: Runs,
+        survivor: Callable[[RunHead, str], Survivor | None],
+        listener: Listener = nobody,
+    ) -> None:
         self._database = database
         self._runs = runs
         self._survivor = survivor
+        self._listener = listener
         self._due: dict[tuple[str, str], None] = {}
         self._lock = threading.Lock()
 
@@ -76,3 +85,4 @@ class Mending:
         if not Stitching(head.attempts).abandons(row):
             with self._database.write() as connection:
                 upsert(connection, latest, [row], where=replaces(False))
+            self._listener([Change(project=head.project, run=run)])

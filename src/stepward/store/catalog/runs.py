@@ -15,6 +15,7 @@ from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
 from stepward.model.resources import Project, Run, RunConfig, RunEvent, RunPage, Source, instant
+from stepward.model.words import DEFAULT_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
@@ -75,6 +76,7 @@ class Runs:
 
         Raises:
             UsageError: ``bad_filter``, ``bad_sort``, ``bad_cursor``, ``bad_limit``.
+            NotFound: ``no_such_project``; the default project always exists.
         """
         if not 1 <= limit <= MAX_PAGE:
             raise UsageError(f"limit is 1 to {MAX_PAGE}, not {limit}", code="bad_limit")
@@ -85,6 +87,8 @@ class Runs:
         rows: list[dict[str, Any]] = []
         with self._database.read() as connection:
             total = connection.execute(sa.select(sa.func.count()).select_from(runs).where(where)).scalar_one()
+            if project is not None and total == 0:
+                _check_project(connection, project)
             for query in order.queries(where, cursor):
                 found = connection.execute(query.limit(limit + 1 - len(rows))).mappings()
                 rows += [dict(row) for row in found]
@@ -222,6 +226,13 @@ class Runs:
 
 
 _COUNTED = ("run", "attempt", "node", "rank", "kind", "pending", "dropped", "gaps")
+
+
+def _check_project(connection: sa.Connection, project: str) -> None:
+    table = schema.projects
+    known = connection.execute(sa.select(table.c.name).where(table.c.name == project)).first()
+    if known is None and project != DEFAULT_PROJECT:
+        raise NotFound(f"there is no project {project!r}", code="no_such_project")
 
 
 def _visible(projects: Projects) -> sa.ColumnElement[bool]:
