@@ -303,9 +303,9 @@ class _Reader:
             if stepped is None or stepped <= phase.start:
                 return f"phase {event.phase} is open"
             phase.end = self._next_step_start(attempt, event.rank, phase.start)
-        phases = attempt.phases.get(event.rank)
-        if phases is None:
-            phases = attempt.phases[event.rank] = []
+        # One that began before the attempt, and is not ended yet, ended with the attempt's start.
+        self.waiting.pop((event.attempt, event.rank, event.phase), None)
+        phases = attempt.phases.setdefault(event.rank, [])
         rank.phases[event.phase] = phase = Phase(event.phase, event.t, _OPEN_END)
         phases.append(phase)
         return None
