@@ -69,6 +69,7 @@ def decode_frame(data: bytes) -> Decoded:
         if isinstance(content, Points):
             for definition in content.defs:
                 _check_number("device", definition.device)
+                _check_number("rank", definition.rank)
             defs += content.defs
             blocks += [_block_columns(block) for block in content.blocks if block.steps]
         elif isinstance(content, Steps):

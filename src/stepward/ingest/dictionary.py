@@ -8,11 +8,22 @@ with a refused frame may stay.
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from stepward.errors import Conflict
 from stepward.ingest.decode import BlockColumns
-from stepward.ingest.protocols import SYSTEM_PREFIX, Ints, MetricSummary, PointColumns, SeriesKey
+from stepward.ingest.protocols import (
+    STEP_PREFIX,
+    STEP_TIME,
+    SYSTEM_PREFIX,
+    Floats,
+    Ints,
+    MetricSummary,
+    PointColumns,
+    SeriesKey,
+    StepColumns,
+)
 from stepward.model.frames import SeriesDef
 
 MAX_DEFINITIONS = 2_000_000
@@ -32,12 +43,12 @@ class Dictionary:
         self._place_of_key: dict[SeriesKey, int] = {}
         self._metrics: dict[str, int] = {}
         self._metric_of: list[int] = []
-        self._columns = np.empty((2, 0), np.int64)
+        self._columns = np.empty((3, 0), np.int64)
 
     def define(self, defs: Sequence[SeriesDef], known: dict[SeriesKey, SeriesKey]) -> None:
         """Take definitions; ``known`` lets writers share equal keys."""
         for definition in defs:
-            key = SeriesKey(definition.metric, definition.unit, definition.device)
+            key = SeriesKey(definition.metric, definition.unit, definition.device, definition.rank)
             place = self._place_of_key.get(key)
             if place is None:
                 key = known.setdefault(key, key)
@@ -61,11 +72,16 @@ class Dictionary:
                 hint="send the frame again with all definitions",
             ) from None
 
-    def metric_and_device(self) -> Ints:
-        """Two rows, a column a key: number of its metric, its device (-1 = none)."""
+    def defines(self, metric: str) -> bool:
+        """Whether the writer has a metric of that name."""
+        return metric in self._metrics
+
+    def metric_device_rank(self) -> Ints:
+        """Three rows, a column a key: number of its metric, its device, its rank (-1 = none)."""
         if self._columns.shape[1] != len(self.keys):
             devices = [-1 if key.device is None else key.device for key in self.keys]
-            self._columns = np.array([self._metric_of, devices], np.int64)
+            ranks = [-1 if key.rank is None else key.rank for key in self.keys]
+            self._columns = np.array([self._metric_of, devices, ranks], np.int64)
         return self._columns
 
 
@@ -121,9 +137,9 @@ def summarize(dictionary: Dictionary, blocks: Sequence[BlockColumns], places: Se
     rounded = np.concatenate([block.rounded[block.newest :: block.rows] for block in blocks])
     count = np.repeat([block.rows for block in blocks], widths)
     first = np.repeat([int(block.step[: block.rows].min()) for block in blocks], widths)
-    metric, device = dictionary.metric_and_device()[:, place]
+    metric, device, rank = dictionary.metric_device_rank()[:, place]
     # Stable, so that of equal points the one that came last is last; a lower device outranks a higher one.
-    order = np.lexsort((-device, time, step, metric))
+    order = np.lexsort((-device, -rank, time, step, metric))
     starts = np.flatnonzero(np.diff(metric[order], prepend=-1))
     newest = order[np.append(starts[1:], len(order)) - 1]
     counts = np.add.reduceat(count[order], starts)
@@ -151,3 +167,42 @@ def summarize(dictionary: Dictionary, blocks: Sequence[BlockColumns], places: Se
             strict=True,
         )
     ]
+
+
+def summarize_steps(dictionary: Dictionary, tables: Sequence[StepColumns]) -> list[MetricSummary]:
+    """What a frame did to the metrics of the table of steps, but for names that its writer logs itself."""
+    summaries: dict[str, MetricSummary] = {}
+    for table in tables:
+        columns = [(STEP_TIME, table.duration)]
+        columns += [
+            (STEP_PREFIX + phase.name, seconds)
+            for phase, seconds in zip(table.phases, table.seconds.T, strict=True)
+            if STEP_PREFIX + phase.name != STEP_TIME
+        ]
+        for metric, values in columns:
+            there = slice(None) if metric == STEP_TIME else np.flatnonzero(~np.isnan(values))
+            if values[there].size and not dictionary.defines(metric):
+                new = _step_summary(metric, table.step[there], table.start[there], values[there])
+                summaries[metric] = _joined(summaries[metric], new) if metric in summaries else new
+    return list(summaries.values())
+
+
+def _step_summary(metric: str, step: Ints, start: Ints, value: Floats) -> MetricSummary:
+    newest = int(np.lexsort((start, step))[-1])
+    return MetricSummary(
+        metric=metric,
+        unit="s",
+        step=int(step[newest]),
+        time=int(start[newest]),
+        value=float(value[newest]),
+        rounded=False,
+        count=len(step),
+        first_step=int(step.min()),
+        system=False,
+    )
+
+
+def _joined(one: MetricSummary, other: MetricSummary) -> MetricSummary:
+    newest = other if (other.step, other.time) >= (one.step, one.time) else one
+    first = min(one.first_step, other.first_step)
+    return msgspec.structs.replace(newest, count=one.count + other.count, first_step=first)

@@ -20,11 +20,17 @@ Bools = NDArray[np.bool_]
 SYSTEM_PREFIX = "system/"
 """Metrics that are sampled, not logged by the user: their step is a sample counter, so they are never stitched."""
 
+STEP_TIME = "step/time"
+STEP_PREFIX = "step/"
+"""Metrics that the table of steps answers: how long a step took, and ``step/<phase>``, both in seconds, at the time at which
+the step began. A metric of the same name that the user logs takes their place."""
+
 
 class MetricSummary(msgspec.Struct, frozen=True):
     """What one frame did to one metric: its newest point and its number of points, over all devices.
 
-    The newest point has the highest step, then the latest time, then the lowest device, then came last in the frame.
+    The newest point has the highest step, then the latest time, then no rank of its own, then the lowest device, then came
+    last in the frame.
     """
 
     metric: str
@@ -44,7 +50,7 @@ class CommittedFrame(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         received_at: server's clock, µs since the epoch.
         payloads: every part but ``points`` and ``steps``, by kind, in the frame's order.
-        metrics: a summary for each metric of the ``points`` part.
+        metrics: a summary for each metric of the ``points`` part, and for ``step/time`` and ``step/<phase>`` of ``steps``.
         last_step: highest step of points and steps; the sample counters of ``system/`` metrics are no steps.
         last_time: latest time of points and steps, sender's clock, µs.
     """
@@ -79,11 +85,12 @@ class Applier(Protocol):
 
 
 class SeriesKey(NamedTuple):
-    """A series as its writer defines it; the frame's source adds attempt, rank and node."""
+    """A series as its writer defines it; the frame's source adds attempt, node, and the rank where the series has none."""
 
     metric: str
     unit: str
     device: int | None
+    rank: int | None = None
 
 
 class PointColumns(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from stepward.errors import Conflict, ParseError
 from stepward.ingest.decode import Decoded
-from stepward.ingest.dictionary import Dictionaries, point_columns, summarize
+from stepward.ingest.dictionary import Dictionaries, point_columns, summarize, summarize_steps
 from stepward.ingest.protocols import SYSTEM_PREFIX, CommittedFrame, FrameRows, MetricSummary, WriterPosition
 
 
@@ -50,7 +50,7 @@ class Sequencer:
             )
         dictionary = self._dictionaries.of(frame.writer, decoded.defs)
         places = [dictionary.places(block.series) for block in decoded.blocks]
-        metrics = summarize(dictionary, decoded.blocks, places)
+        metrics = summarize(dictionary, decoded.blocks, places) + summarize_steps(dictionary, decoded.steps)
         rows = FrameRows(
             frame=_committed(decoded, metrics, received_at),
             parts=decoded.parts,

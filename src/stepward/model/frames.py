@@ -88,12 +88,16 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesDef(msgspec.Struct, frozen=True, array_like=True):
-    """What a writer's series number stands for: a metric, its unit, and the device that it is about."""
+    """What a writer's series number stands for: a metric, its unit, and the device or the rank that it is about.
+
+    ``rank`` is for sources that are no rank themselves: a wrapper's readings of one of its ranks.
+    """
 
     id: Int64
     metric: str
     unit: str = ""
     device: Int64 | None = None
+    rank: Int64 | None = None
 
 
 class Block(msgspec.Struct, frozen=True, omit_defaults=True):

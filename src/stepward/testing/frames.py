@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepward.model import frames
-from stepward.model.frames import Block, Frame, Part, Points, SeriesDef, Source
+from stepward.model.frames import Block, Frame, Part, PhaseColumn, Points, SeriesDef, Source, Steps
 from stepward.model.words import SourceKind
 
 
@@ -53,7 +53,7 @@ class FrameWriter:
 
 
 def points_part(
-    names: Sequence[tuple[str, int | None]],
+    names: Sequence[tuple[str, int | None] | tuple[str, int | None, int | None]],
     steps: ArrayLike,
     times: ArrayLike,
     values: ArrayLike,
@@ -62,10 +62,10 @@ def points_part(
     first: int = 0,
     rounded: Sequence[int] = (),
 ) -> Part:
-    """One block of points: a row a step, a column a (metric, device); series are numbered from ``first`` on."""
+    """One block of points: a row a step, a column a (metric, device[, rank]); series are numbered from ``first`` on."""
     numbers = list(range(first, first + len(names)))
     defs = [
-        SeriesDef(number, metric, "", device) for number, (metric, device) in zip(numbers, names, strict=True) if define
+        SeriesDef(number, metric, "", *about) for number, (metric, *about) in zip(numbers, names, strict=True) if define
     ]
     block = Block(
         numbers,
@@ -75,3 +75,17 @@ def points_part(
         list(rounded),
     )
     return frames.part("points", Points(defs, [block]))
+
+
+def steps_part(
+    phases: Sequence[PhaseColumn], steps: ArrayLike, starts: ArrayLike, durations: ArrayLike, seconds: ArrayLike
+) -> Part:
+    """Rows of the table of steps; ``seconds`` has a row a step, a column a phase, NaN where it was not measured."""
+    table = Steps(
+        list(phases),
+        np.asarray(steps, np.int64).tobytes(),
+        np.asarray(starts, np.int64).tobytes(),
+        np.asarray(durations, np.float64).tobytes(),
+        np.asarray(seconds, np.float64).tobytes(),
+    )
+    return frames.part("steps", table)

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from stepward.ingest.decode import decode_frame
 from stepward.ingest.sequence import Sequencer
 from stepward.model import frames
-from stepward.model.frames import PhaseColumn, Source, Status, Steps
+from stepward.model.frames import PhaseColumn, Source, Status
 from stepward.model.resources import Chart, Line
 from stepward.model.words import Clock, SourceKind
 from stepward.store.points.protocol import AttemptSpan, ChartQuery, PointsStore
-from stepward.testing.frames import FrameWriter, points_part
+from stepward.testing.frames import FrameWriter, points_part, steps_part
 
 LIMITS = [-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 53) + 1, (1 << 63) - 2, (1 << 63) - 1]
 _runs = count()
 
 
 class Sample(NamedTuple):
-    """One point and where it belongs."""
+    """One point and where it belongs; ``part`` is the rank of a series of a source that is no rank."""
 
     attempt: int
     rank: int | None
@@ -36,6 +36,12 @@ class Sample(NamedTuple):
     step: int
     time: int
     value: float
+    part: int | None = None
+
+    @property
+    def of_rank(self) -> int | None:
+        """The rank that the point is about."""
+        return self.rank if self.part is None else self.part
 
 
 whole = st.integers(0, 12) | st.sampled_from(LIMITS)
@@ -53,6 +59,7 @@ samples = st.lists(
         step=whole,
         time=whole,
         value=values,
+        part=st.sampled_from([None, None, None, 0, 2]),
     ),
     max_size=40,
 )
@@ -91,7 +98,7 @@ def store_samples(store: PointsStore, run: str, metric: str, points: Sequence[Sa
         source = Source(kind=kind, attempt=f"a{point.attempt}", rank=point.rank, node="n0")
         name = f"{run}-{point.attempt}-{point.rank}"
         writer = writers.setdefault((point.attempt, point.rank), FrameWriter(run, name, source=source))
-        part = points_part([(metric, point.device)], [point.step], [point.time], [point.value])
+        part = points_part([(metric, point.device, point.part)], [point.step], [point.time], [point.value])
         admitted = sequencer.admit(decode_frame(writer.encoded(part)), allow_gap=False, received_at=1)
         assert admitted is not None
         rows.append(admitted)
@@ -146,6 +153,42 @@ class PointsStoreSuite:
             assert sum(line.count) == len([step for step in steps if at - width <= step <= at + width])
             width *= 4
 
+    @pytest.mark.parametrize("by", ["none", "rank"])
+    def test_another_metric_of_many_ranks_is_not_drawn_along(self, store: PointsStore, by: Any) -> None:
+        """Series of two metrics, more than a filter lists, numbered in turn."""
+        run = f"run_{next(_runs)}"
+        for rank in range(80):
+            source = Source(kind=SourceKind.RANK, attempt="a0", rank=rank)
+            writer = FrameWriter(run, f"{run}-{rank}", source=source)
+            self._commit(store, writer.encoded(points_part([("m", None), ("other", None)], [1], [1], [[rank, 1e9]])))
+        chart = store.chart("p", ChartQuery(run=run, metric="m", by=by))
+        assert sum(sum(line.count) for line in chart.lines) == (80 if by == "none" else 64)
+        assert chart.lines[-1].max == [79.0 if by == "none" else 63.0]
+
+    def test_step_times_are_series(self, store: PointsStore) -> None:
+        """``step/time`` and ``step/<phase>`` come from the table of steps; a metric that the run logs goes before them."""
+        run = f"run_{next(_runs)}"
+        phases = [PhaseColumn("forward", Clock.DEVICE), PhaseColumn("data_wait")]
+        part = steps_part(
+            phases, [7, 8, 9], [70, 80, 90], [0.1, 0.2, 0.3], [[0.05, math.nan], [0.06, 0.01], [0.07, 0.02]]
+        )
+        rows = self._commit(store, FrameWriter(run, run).encoded(part))
+        found = {series.metric: series for series in store.series("p", run)}
+        assert sorted(found) == ["step/data_wait", "step/forward", "step/time"]
+        assert (found["step/time"].unit, found["step/time"].count, found["step/time"].ranks) == ("s", 3, [0])
+        assert (found["step/data_wait"].count, found["step/data_wait"].first_step) == (2, 8)
+        chart = store.chart("p", ChartQuery(run=run, metric="step/data_wait", x="time"))
+        assert (chart.unit, chart.lines[0].x, chart.lines[0].last) == ("s", [8e-05, 9e-05], [0.01, 0.02])
+        history = [AttemptSpan("a0", 1, 7, 0), AttemptSpan("a1", 2, 9, 0)]
+        stitched = store.chart("p", ChartQuery(run=run, metric="step/time", history=history)).lines
+        assert [(line.abandoned, line.x) for line in stitched] == [(False, [7.0, 8.0]), (True, [9.0])]
+        newest = {summary.metric: summary for summary in rows.frame.metrics}
+        assert (newest["step/time"].value, newest["step/data_wait"].count, newest["step/time"].unit) == (0.3, 2, "s")
+        own = points_part([("step/time", None)], [1], [1], [42.0])
+        self._commit(store, FrameWriter(run, f"{run}-own").encoded(own))
+        assert store.chart("p", ChartQuery(run=run, metric="step/time")).lines[0].last == [42.0]
+        assert [series.count for series in store.series("p", run) if series.metric == "step/time"] == [1]
+
     def test_series_tell_what_there_is(self, store: PointsStore) -> None:
         """Ranks, devices, count and range of steps of each metric."""
         run = f"run_{next(_runs)}"
@@ -158,17 +201,9 @@ class PointsStoreSuite:
     def test_steps_come_newest_last_and_unmeasured_phases_are_absent(self, store: PointsStore) -> None:
         """The steps table: the newest rows, the clock of each phase, NaN = not measured."""
         run = f"run_{next(_runs)}"
-        import numpy as np
-
-        part = frames.part(
-            "steps",
-            Steps(
-                [PhaseColumn("forward", Clock.DEVICE), PhaseColumn("data_wait")],
-                np.array([7, 8, 9]).tobytes(),
-                np.array([70, 80, 90]).tobytes(),
-                np.array([0.1, 0.2, 0.3]).tobytes(),
-                np.array([0.05, math.nan, 0.06, 0.01, 0.07, 0.02]).tobytes(),
-            ),
+        phases = [PhaseColumn("forward", Clock.DEVICE), PhaseColumn("data_wait")]
+        part = steps_part(
+            phases, [7, 8, 9], [70, 80, 90], [0.1, 0.2, 0.3], [[0.05, math.nan], [0.06, 0.01], [0.07, 0.02]]
         )
         self._commit(store, FrameWriter(run, run).encoded(part))
         table = store.steps("p", run, attempts={"a0": 4}, last=2)
@@ -188,7 +223,7 @@ class PointsStoreSuite:
         text = b"".join(store.export("p", run, attempts={"a0": 1, "a1": 2, "a2": 3}))
         rows = [json.loads(line) for line in text.splitlines()]
         assert [(row["attempt"] - 1, row["rank"], row["device"], row["step"]) for row in rows] == [
-            point[:4] for point in points
+            (point.attempt, point.of_rank, point.device, point.step) for point in points
         ]
         assert [_bits(float(row["value"])) for row in rows] == [_bits(point.value) for point in points]
         assert all(row["metric"] == 'm"é' for row in rows)
@@ -289,7 +324,7 @@ def _bits(value: float) -> str:
 
 def expected_chart(points: Sequence[Sample], query: ChartQuery) -> list[Line]:
     """The lines that the protocol's words demand, from a list of points."""
-    wanted = [point for point in points if _asked_for(point, query)]
+    wanted = wanted_points(points, query)
     low, high = _range(wanted, query)
     if low is None or high is None or low > high:
         return []
@@ -307,9 +342,17 @@ def expected_chart(points: Sequence[Sample], query: ChartQuery) -> list[Line]:
     return [line for _, (line, _) in sorted(lines.items(), key=lambda item: item[0])]
 
 
+def wanted_points(points: Sequence[Sample], query: ChartQuery) -> list[Sample]:
+    """The points that a question is about: without the parts of a whole where one line is drawn over everything."""
+    wanted = [point for point in points if _asked_for(point, query)]
+    if query.by == "none" and any(point.part is None for point in wanted):
+        return [point for point in wanted if point.part is None]
+    return wanted
+
+
 def _asked_for(point: Sample, query: ChartQuery) -> bool:
     return (
-        (query.rank is None or point.rank == query.rank)
+        (query.rank is None or point.of_rank == query.rank)
         and (query.device is None or point.device == query.device)
         and (query.attempt is None or point.attempt + 1 == query.attempt)
     )
@@ -342,12 +385,12 @@ def _line_of(point: Sample, query: ChartQuery) -> tuple[Any, Line]:
     later = [span.first_step for span in query.history[point.attempt + 1 :] if span.first_step is not None]
     stitched = query.attempt is None and not query.metric.startswith("system/")
     abandoned = stitched and any(point.step >= first for first in later)
-    no_rank = point.rank is None
+    rank = point.of_rank
     group: tuple[Any, ...] = ()
     line = Line(rank=query.rank, device=query.device)
     if query.by != "none":
-        group = (no_rank, -1 if point.rank is None else point.rank)
-        line = Line(rank=point.rank, device=query.device, node="n0")
+        group = (rank is None, -1 if rank is None else rank)
+        line = Line(rank=rank, device=query.device, node="n0")
     if query.by == "device":
         group += (-1 if point.device is None else point.device,)
         line.device = point.device

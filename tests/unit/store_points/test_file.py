@@ -10,7 +10,8 @@ from stepward.errors import IncompatibleVersion, StorageFull, Unavailable, Usage
 from stepward.ingest.decode import decode_frame
 from stepward.ingest.sequence import Sequencer
 from stepward.store.layout import project_folder, project_names
-from stepward.store.points.duckdb import DuckDBPoints
+from stepward.store.points.duckdb import DuckDBPoints, tallies
+from stepward.store.points.protocol import ChartQuery
 from stepward.testing.frames import FrameWriter, points_part
 
 
@@ -117,3 +118,30 @@ def test_a_name_that_makes_no_folder_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         project_folder("/data", name)
     assert refused.value.code == "bad_project_name"
+
+
+def test_an_older_file_is_copied_and_brought_up_to_date(path: Path, tmp_path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        for table in ("tallies", "step_tallies", "layout"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE series DROP COLUMN rank")
+        connection.execute("UPDATE format SET version = 1")
+    store = DuckDBPoints(str(tmp_path))
+    assert [(series.metric, series.count) for series in store.series("p", "run_a")] == [("m", 1)]
+    assert store.chart("p", ChartQuery(run="run_a", metric="m")).lines[0].count == [1]
+    store.close()
+    with duckdb.connect(f"{path}.format1", read_only=True) as kept:
+        assert kept.execute("SELECT version FROM format").fetchall() == [(1,)]
+
+
+def test_folded_tallies_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tallies, "FOLD_ROWS", 3)
+    store, writer = DuckDBPoints(str(tmp_path)), FrameWriter()
+    for step in range(12):
+        commit(store, writer, step)
+        (series,) = store.series("p", "run_a")
+        assert (series.count, series.first_step, series.last_step) == (step + 1, 0, step)
+    store.close()
+    with duckdb.connect(str(tmp_path / "projects" / "p" / "points.duckdb"), read_only=True) as connection:
+        ((rows,),) = connection.execute("SELECT count(*) FROM tallies").fetchall()
+    assert rows < 12

@@ -7,6 +7,8 @@ and the rest, if any, to an abandoned one.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from stepward.ingest.protocols import SYSTEM_PREFIX
 from stepward.model.resources import Line, Restart
 from stepward.store.points.protocol import MAX_LINES, AttemptSpan, ChartQuery
@@ -16,14 +18,24 @@ HIDDEN = -1
 
 
 class SeriesRow(NamedTuple):
-    """A series of the metric asked for."""
+    """A series of the metric asked for that has points: their number, their first and last step and time.
 
+    ``part``: its rank is not its source's. It is a part of what the source has without a rank.
+    """
+
+    run: str
     id: int
     unit: str
     attempt: str
     rank: int | None
     device: int | None
     node: str
+    part: bool
+    n: int
+    first_step: int
+    last_step: int
+    first_time: int
+    last_time: int
 
 
 class Choice(NamedTuple):
@@ -48,7 +60,7 @@ GroupKey = tuple[bool, int, str, int]
 
 def plan(rows: Sequence[SeriesRow], query: ChartQuery) -> Plan:
     """Lay out the lines of a chart."""
-    wanted = [row for row in rows if _wanted(row, query)]
+    wanted = narrowed(rows, query)
     groups: dict[GroupKey, list[SeriesRow]] = {}
     for row in wanted:
         groups.setdefault(_group(row, query), []).append(row)
@@ -106,9 +118,27 @@ def empty_reason(rows: Sequence[SeriesRow], query: ChartQuery, *, run_has_points
         return f"no points of {query.metric} for rank {query.rank}"
     if query.device is not None and all(row.device != query.device for row in rows):
         return f"no points of {query.metric} for device {query.device}"
-    if not any(_wanted(row, query) for row in rows):
+    if not narrowed(rows, query):
         return f"no points of {query.metric} for what was asked (rank, device, attempt)"
     return "no points in this range"
+
+
+def surviving(rows: Sequence[SeriesRow], query: ChartQuery) -> list[Choice]:
+    """The choices of the one line over everything, without what was abandoned."""
+    whole = plan(rows, msgspec.structs.replace(query, by="none"))
+    return [
+        Choice(choice.series, 0, choice.last, HIDDEN)
+        for choice in whole.choices
+        if choice.line != HIDDEN and not whole.lines[choice.line].abandoned
+    ]
+
+
+def narrowed(rows: Sequence[SeriesRow], query: ChartQuery) -> list[SeriesRow]:
+    """The series that were asked for. Parts of a whole are left out where one line is drawn over everything."""
+    wanted = [row for row in rows if _wanted(row, query)]
+    if query.by == "none" and any(not row.part for row in wanted):
+        return [row for row in wanted if not row.part]
+    return wanted
 
 
 def _wanted(row: SeriesRow, query: ChartQuery) -> bool:

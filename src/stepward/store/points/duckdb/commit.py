@@ -8,9 +8,11 @@ import duckdb
 import msgspec
 import numpy as np
 
-from stepward.ingest.protocols import FrameRows, WriterPosition
+from stepward.ingest.protocols import FrameRows, Ints, WriterPosition
 from stepward.ingest.records import encode_record
+from stepward.store.points.duckdb import tallies
 from stepward.store.points.duckdb.names import Names
+from stepward.store.points.duckdb.schema import WHOLE_STEP
 
 BYTES_A_POINT = 40
 """What a point takes in the write-ahead log, and again in the file, at most."""
@@ -29,22 +31,25 @@ def room(frames: Sequence[FrameRows]) -> int:
 def write_group(connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows]) -> None:
     """Insert everything that a group of frames brings."""
     sources = [names.source(connection, rows.frame) for rows in frames]
-    _write_points(connection, names, frames, sources)
-    _write_steps(connection, names, frames, sources)
+    told = _write_points(connection, names, frames, sources) + _write_steps(connection, names, frames, sources)
+    if names.told(told):
+        tallies.fold(connection)
+        names.folded(tallies.rows(connection))
     _write_raw(connection, names, frames)
     names.advance(connection, {rows.frame.writer: WriterPosition(rows.frame.run, rows.frame.end) for rows in frames})
 
 
 def _write_points(
     connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows], sources: Sequence[int]
-) -> None:
+) -> int:
+    """Returns how many rows it added to ``tallies``."""
     groups = [
         (names.series(connection, rows.frame.writer, source, rows.keys)[rows.points.series], rows.points)
         for rows, source in zip(frames, sources, strict=True)
         if rows.points is not None
     ]
     if not groups:
-        return
+        return 0
     columns = {
         "series": np.concatenate([series for series, _ in groups]),
         "step": np.concatenate([points.step for _, points in groups]),
@@ -57,11 +62,13 @@ def _write_points(
         connection.execute(
             f"INSERT INTO points SELECT series, step, time, coalesce(value, 'NaN'::DOUBLE), rounded FROM {table}"
         )
+    return _tell(connection, "tallies", [("series", columns["series"])], columns["step"], columns["time"])
 
 
 def _write_steps(
     connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows], sources: Sequence[int]
-) -> None:
+) -> int:
+    """Returns how many rows it added to ``step_tallies``."""
     tables = [
         (source, columns)
         for rows, source in zip(frames, sources, strict=True)
@@ -69,7 +76,7 @@ def _write_steps(
         if columns.step.size
     ]
     if not tables:
-        return
+        return 0
     steps = {
         "source": np.repeat([source for source, _ in tables], [len(columns.step) for _, columns in tables]),
         "step": np.concatenate([columns.step for _, columns in tables]),
@@ -80,20 +87,38 @@ def _write_steps(
         connection.execute(
             f"INSERT INTO steps SELECT source, step, start, coalesce(duration, 'NaN'::DOUBLE) FROM {table}"
         )
-    widths = [columns.seconds.size for _, columns in tables]
+    whole = np.full(len(steps["step"]), WHOLE_STEP)
+    told = _tell(
+        connection, "step_tallies", [("source", steps["source"]), ("phase", whole)], steps["step"], steps["start"]
+    )
+    seconds = np.concatenate([columns.seconds.T.ravel() for _, columns in tables])
+    measured = ~np.isnan(seconds)  # a phase that was not measured has no row
+    if not measured.any():
+        return told
     phases = {
-        "source": np.repeat([source for source, _ in tables], widths),
-        "step": np.concatenate([np.repeat(columns.step, len(columns.phases)) for _, columns in tables]),
-        "start": np.concatenate([np.repeat(columns.start, len(columns.phases)) for _, columns in tables]),
+        "source": np.repeat([source for source, _ in tables], [columns.seconds.size for _, columns in tables]),
+        "step": np.concatenate([np.tile(columns.step, len(columns.phases)) for _, columns in tables]),
+        "start": np.concatenate([np.tile(columns.start, len(columns.phases)) for _, columns in tables]),
         "phase": np.concatenate(
-            [np.tile(names.phases(connection, columns.phases), len(columns.step)) for _, columns in tables]
+            [np.repeat(names.phases(connection, columns.phases), len(columns.step)) for _, columns in tables]
         ),
-        "seconds": np.concatenate([columns.seconds.ravel() for _, columns in tables]),
+        "seconds": seconds,
     }
-    if sum(widths):
-        with _registered(connection, phases) as table:
-            # A NaN says that the phase was not measured: such a row does not exist.
-            connection.execute(f"INSERT INTO phases SELECT * FROM {table} WHERE seconds IS NOT NULL")
+    phases = {name: column[measured] for name, column in phases.items()}
+    with _registered(connection, phases) as table:
+        connection.execute(f"INSERT INTO phases SELECT * FROM {table}")
+    keys = [("source", phases["source"]), ("phase", phases["phase"])]
+    return told + _tell(connection, "step_tallies", keys, phases["step"], phases["start"])
+
+
+def _tell(
+    connection: duckdb.DuckDBPyConnection, table: str, keys: Sequence[tuple[str, Ints]], step: Ints, time: Ints
+) -> int:
+    """Append to a table of tallies what was inserted; returns the number of rows."""
+    columns = tallies.tally(keys, step, time)
+    with _registered(connection, columns) as incoming:
+        connection.execute(f"INSERT INTO {table} SELECT * FROM {incoming}")
+    return len(columns["n"])
 
 
 def _write_raw(connection: duckdb.DuckDBPyConnection, names: Names, frames: Sequence[FrameRows]) -> None:

@@ -7,13 +7,14 @@ was invalidated nevertheless is opened again as soon as nobody reads it.
 
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 
 import duckdb
 
 from stepward.errors import IncompatibleVersion, StepwardError, StorageFull, Unavailable
-from stepward.store.points.duckdb.schema import CREATE, FORMAT
+from stepward.store.points.duckdb.schema import CREATE, FORMAT, MIGRATIONS
 
 CHECKPOINT_BYTES = 32 << 20
 """Size of the write-ahead log at which it is folded into the file: about a million points."""
@@ -121,7 +122,7 @@ class ProjectFile:
     def _connect(self) -> duckdb.DuckDBPyConnection:
         try:
             if os.path.exists(self.path):
-                self._check_format()
+                self._migrate(self._format())
             else:
                 self._create()
             return self._database(self.path)
@@ -148,7 +149,7 @@ class ProjectFile:
             database.execute(f"BEGIN; {CREATE} COMMIT")
         os.rename(new, self.path)
 
-    def _check_format(self) -> None:
+    def _format(self) -> int:
         """Look at the version without writing, so that a newer file stays as it is."""
         with contextlib.closing(self._database(self.path, read_only=True)) as probe:
             known = probe.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'format'").fetchall()
@@ -162,6 +163,25 @@ class ProjectFile:
                 code="newer_format",
                 hint="upgrade stepward; the file was left as it is",
             )
+        return int(version)
+
+    def _migrate(self, version: int) -> None:
+        """Bring an older file up to date; a copy of it as it was stays beside it."""
+        if version == FORMAT:
+            return
+        with contextlib.closing(self._database(self.path)) as database:
+            database.execute("CHECKPOINT")
+        size = os.path.getsize(self.path)
+        self._check_room(size)
+        kept = f"{self.path}.format{version}"
+        shutil.copyfile(self.path, f"{kept}.partial")
+        os.rename(f"{kept}.partial", kept)
+        with contextlib.closing(self._database(self.path)) as database:
+            database.execute("BEGIN")
+            for older in range(version, FORMAT):
+                database.execute(MIGRATIONS[older])
+            database.execute("COMMIT")
+            database.execute("CHECKPOINT")
 
     def _check_room(self, room: int) -> None:
         if not self._has_room(room):

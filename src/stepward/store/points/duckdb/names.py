@@ -12,6 +12,7 @@ import numpy as np
 
 from stepward.ingest.protocols import CommittedFrame, Ints, SeriesKey, WriterPosition
 from stepward.model.frames import PhaseColumn
+from stepward.store.points.duckdb import tallies
 
 MAX_SERIES_CACHED = 2_000_000
 """Series numbers in memory, a few hundred bytes each; beyond, the source that wrote longest ago is read again on use."""
@@ -42,6 +43,8 @@ class Names:
         self._series: OrderedDict[int, dict[SeriesKey, int]] = OrderedDict()
         self._places: dict[tuple[str, int], tuple[Sequence[SeriesKey], Ints]] = {}
         self._cached = 0
+        self._folded = tallies.rows(connection)
+        self._told = 0
 
     def positions(self) -> dict[str, WriterPosition]:
         """Committed position of every writer."""
@@ -110,6 +113,15 @@ class Names:
                 _columns(old),
             )
 
+    def told(self, rows: int) -> bool:
+        """Count rows of tallies that were appended; True when they should be folded."""
+        self._told += rows
+        return self._told > max(tallies.FOLD_ROWS, self._folded)
+
+    def folded(self, rows: int) -> None:
+        """The tallies were folded into that many rows."""
+        self._folded, self._told = rows, 0
+
     def _numbers(self, connection: duckdb.DuckDBPyConnection, source: int, keys: Sequence[SeriesKey]) -> list[int]:
         known = self._of_source(connection, source)
         new: list[tuple[Any, ...]] = []
@@ -122,7 +134,7 @@ class Names:
             self._cached += len(new)
             connection.execute(
                 "INSERT INTO series SELECT unnest($1::INTEGER[]), unnest($2::INTEGER[]), unnest($3::VARCHAR[]), "
-                "unnest($4::VARCHAR[]), unnest($5::INTEGER[])",
+                "unnest($4::VARCHAR[]), unnest($5::INTEGER[]), unnest($6::INTEGER[])",
                 _columns(new),
             )
         return [known[key] for key in keys]
@@ -131,7 +143,7 @@ class Names:
         known = self._series.get(source)
         if known is None:
             rows = connection.execute(
-                "SELECT id, metric, unit, device FROM series WHERE source = ?", [source]
+                "SELECT id, metric, unit, device, rank FROM series WHERE source = ?", [source]
             ).fetchall()
             known = self._series[source] = {SeriesKey(*row[1:]): row[0] for row in rows}
             self._cached += len(known)

@@ -7,10 +7,11 @@ import duckdb
 import msgspec
 import numpy as np
 
-from stepward.ingest.protocols import SYSTEM_PREFIX
+from stepward.ingest.protocols import STEP_PREFIX, STEP_TIME, SYSTEM_PREFIX
 from stepward.model.frames import Source
 from stepward.model.resources import Series, StepRow, StepTable, instant
 from stepward.model.words import Clock
+from stepward.store.points.duckdb.schema import WHOLE_STEP
 from stepward.store.points.protocol import RawPart
 
 EXPORT_ROWS = 50_000
@@ -18,19 +19,25 @@ _YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 _source_decoder = msgspec.msgpack.Decoder(Source)
 
-_SERIES = """
+_GATHERED = """
+  list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)), list_sort(list(DISTINCT device) FILTER (device IS NOT NULL)),
+  list_sort(list(DISTINCT node) FILTER (node <> '')), sum(n)::BIGINT, min(first_step), max(last_step)
+"""
+
+_SERIES = f"""
 WITH mine AS (
-  SELECT se.id, se.metric, se.unit, se.device, so.rank, so.node
+  SELECT se.id, se.metric, se.unit, se.device, coalesce(se.rank, so.rank) AS rank, so.node
   FROM series se JOIN sources so ON se.source = so.id WHERE so.run = $1
-), counted AS (
-  SELECT series, count(*) AS n, min(step) AS first, max(step) AS last FROM points
-  WHERE series BETWEEN (SELECT min(id) FROM mine) AND (SELECT max(id) FROM mine)
-    AND series IN (SELECT id FROM mine) GROUP BY series
+), of_steps AS (
+  SELECT CASE WHEN t.phase = {WHOLE_STEP} THEN '{STEP_TIME}' ELSE '{STEP_PREFIX}' || n.name END AS metric, 's' AS unit,
+         NULL::INTEGER AS device, so.rank, so.node, t.n, t.first_step, t.last_step
+  FROM step_tallies t JOIN sources so ON t.source = so.id LEFT JOIN phase_names n ON t.phase = n.id
+  WHERE so.run = $1 AND n.name IS DISTINCT FROM 'time'
 )
-SELECT metric, unit, list_sort(list(DISTINCT rank) FILTER (rank IS NOT NULL)),
-       list_sort(list(DISTINCT device) FILTER (device IS NOT NULL)),
-       list_sort(list(DISTINCT node) FILTER (node <> '')), sum(n), min(first), max(last)
-FROM counted JOIN mine ON counted.series = mine.id GROUP BY metric, unit ORDER BY metric, unit
+SELECT metric, unit, {_GATHERED} FROM tallies t JOIN mine ON t.series = mine.id GROUP BY metric, unit
+UNION ALL
+SELECT metric, unit, {_GATHERED} FROM of_steps WHERE metric NOT IN (SELECT metric FROM mine) GROUP BY metric, unit
+ORDER BY metric, unit
 """
 
 _STEPS = """
@@ -53,7 +60,7 @@ ORDER BY cursor LIMIT $4
 """
 
 _EXPORT_SERIES = """
-SELECT se.id, se.metric, so.attempt, so.rank, se.device
+SELECT se.id, se.metric, so.attempt, coalesce(se.rank, so.rank), se.device
 FROM series se JOIN sources so ON se.source = so.id WHERE so.run = $1 ORDER BY se.id
 """
 
@@ -69,7 +76,7 @@ WHERE p.series BETWEEN $1 AND $2 AND p.rowid BETWEEN $3 AND $4
 
 
 def read_series(connection: duckdb.DuckDBPyConnection, run: str) -> list[Series]:
-    """The metrics of a run that have points."""
+    """The metrics of a run that have points, those of its table of steps among them."""
     return [
         Series(
             metric=metric,

@@ -19,8 +19,12 @@ from stepward.store.points.lines import empty_reason
 from stepward.store.points.protocol import ChartQuery, RawPart
 
 _OF_RUN = "SELECT id FROM sources WHERE run = $1"
+_SERIES_OF_RUN = f"SELECT id FROM series WHERE source IN ({_OF_RUN})"
 _DELETE = (
-    f"DELETE FROM points WHERE series IN (SELECT id FROM series WHERE source IN ({_OF_RUN}))",
+    f"UPDATE layout SET deleted = deleted + (SELECT coalesce(sum(n), 0) FROM tallies WHERE series IN ({_SERIES_OF_RUN}))",
+    f"DELETE FROM points WHERE series IN ({_SERIES_OF_RUN})",
+    f"DELETE FROM tallies WHERE series IN ({_SERIES_OF_RUN})",
+    f"DELETE FROM step_tallies WHERE source IN ({_OF_RUN})",
     f"DELETE FROM series WHERE source IN ({_OF_RUN})",
     f"DELETE FROM steps WHERE source IN ({_OF_RUN})",
     f"DELETE FROM phases WHERE source IN ({_OF_RUN})",
