@@ -1,0 +1,303 @@
+"""Cascade rules: which clues are causes, which are the marks that a cause left, and which are history.
+
+Each rule is one function over a reading; it dismisses clues (with a reason, which people see as ``ruled_out``) or adds
+what follows from several of them together. The table ``EXPLAINS`` says which label's failure looks like which other's.
+"""
+
+from collections.abc import Iterable
+
+from stepward.diagnose.clues import Clue, Kind, Role, clue
+from stepward.diagnose.launcher import Activity
+from stepward.diagnose.reading import Reading
+
+_HARDWARE = "cuda_kernel_fault collective_desync rendezvous_failure network_link timeout_budget framework_bug user_code_index hang_in_user_code"
+_LOST_PEER = "collective_desync rendezvous_failure timeout_budget"
+EXPLAINS: dict[str, frozenset[str]] = {
+    cause: frozenset(f"{symptoms} user_cancelled".split())
+    for cause, symptoms in {
+        "gpu_off_bus": f"{_HARDWARE} gpu_driver_firmware node_failure unschedulable resource_conflict workload_imbalance gpu_oom scheduler_limit",
+        "gpu_memory_ecc": f"{_HARDWARE} gpu_driver_firmware resource_conflict nvlink_fabric unschedulable scheduler_limit",
+        "gpu_driver_firmware": f"{_HARDWARE} unschedulable resource_conflict version_mismatch scheduler_limit",
+        "nvlink_fabric": f"{_HARDWARE} gpu_driver_firmware network_config scheduler_limit",
+        "network_link": f"{_LOST_PEER} storage_io external_service network_config node_failure hang_in_user_code scheduler_limit workload_imbalance",
+        "network_config": f"{_LOST_PEER} network_link external_service hang_in_user_code scheduler_limit version_mismatch",
+        "node_failure": f"{_LOST_PEER} network_link network_config external_service preemption storage_io gpu_off_bus checkpoint_corrupt unschedulable scheduler_limit",
+        "thermal_power": f"{_LOST_PEER} workload_imbalance host_contention input_bound",
+        "storage_full": f"{_LOST_PEER} checkpoint_corrupt storage_io checkpoint_stall framework_bug user_code_index data_pipeline external_service host_oom preemption",
+        "storage_io": f"{_LOST_PEER} checkpoint_stall data_pipeline input_bound checkpoint_corrupt hang_in_user_code user_code_index node_failure host_contention scheduler_limit resource_conflict",
+        "host_oom": f"{_LOST_PEER} data_pipeline framework_bug scheduler_limit preemption node_failure hang_in_user_code user_code_index resource_conflict cuda_kernel_fault input_bound",
+        "host_contention": f"{_LOST_PEER} input_bound workload_imbalance checkpoint_stall storage_io data_pipeline",
+        "os_limits": f"{_LOST_PEER} data_pipeline network_config storage_full user_code_index framework_bug host_oom storage_io external_service",
+        "external_service": f"{_LOST_PEER} data_pipeline user_code_index checkpoint_corrupt hang_in_user_code unschedulable version_mismatch network_config network_link",
+        "preemption": f"{_LOST_PEER} scheduler_limit user_code_index host_oom node_failure checkpoint_corrupt framework_bug network_link external_service data_pipeline hang_in_user_code",
+        "scheduler_limit": f"{_LOST_PEER} preemption user_code_index host_oom framework_bug network_link external_service data_pipeline",
+        "user_cancelled": f"{_LOST_PEER} preemption scheduler_limit network_link framework_bug host_oom",
+        "unschedulable": f"{_LOST_PEER} scheduler_limit preemption external_service",
+        "resource_conflict": f"{_LOST_PEER} gpu_oom gpu_driver_firmware network_config user_code_index cuda_kernel_fault framework_bug",
+        "version_mismatch": f"{_LOST_PEER} gpu_driver_firmware user_code_index cuda_kernel_fault",
+        "gpu_oom": f"{_LOST_PEER} cuda_kernel_fault framework_bug user_code_index hang_in_user_code network_config",
+        "numerics_nan": "collective_desync user_code_index cuda_kernel_fault timeout_budget data_pipeline rendezvous_failure",
+        "checkpoint_corrupt": f"{_LOST_PEER} user_code_index storage_io version_mismatch data_pipeline",
+        "checkpoint_stall": f"{_LOST_PEER} input_bound storage_io hang_in_user_code workload_imbalance",
+        "data_pipeline": f"{_LOST_PEER} user_code_index input_bound hang_in_user_code",
+        "hang_in_user_code": f"{_LOST_PEER} scheduler_limit external_service data_pipeline rendezvous_failure",
+        "timeout_budget": "collective_desync rendezvous_failure recompilation hang_in_user_code",
+        "user_code_index": f"{_LOST_PEER} cuda_kernel_fault hang_in_user_code network_link network_config",
+        "framework_bug": f"{_LOST_PEER} network_link user_code_index",
+        "cuda_kernel_fault": f"{_LOST_PEER} network_link network_config gpu_driver_firmware",
+        "recompilation": "timeout_budget input_bound workload_imbalance collective_desync",
+        "rendezvous_failure": "collective_desync timeout_budget",
+        "collective_desync": "timeout_budget rendezvous_failure",
+        "workload_imbalance": "collective_desync input_bound timeout_budget",
+        "input_bound": "collective_desync workload_imbalance timeout_budget",
+    }.items()
+}  # fmt: skip
+PERSISTENT = frozenset(
+    {
+        "thermal_power",
+        "host_contention",
+        "input_bound",
+        "workload_imbalance",
+        "recompilation",
+        "checkpoint_stall",
+        "numerics_nan",
+    }
+)
+"""What hurts a run while it goes on: progress behind a clue does not acquit it."""
+LASTING = frozenset(
+    {
+        "storage_full",
+        "gpu_memory_ecc",
+        "gpu_off_bus",
+        "gpu_driver_firmware",
+        "nvlink_fabric",
+        "storage_io",
+        "checkpoint_corrupt",
+    }
+)
+"""Damage that an earlier attempt leaves to the next one."""
+RECOVERED_LINES = 2
+
+
+def settle(reading: Reading) -> None:
+    """Apply every rule, in their order."""
+    for rule in (
+        _series, _same_line, _scheduler_history, _ended_well, _recovered, _teardown, _earlier_attempts, _compile_storm,
+        _first_contact, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
+    ):  # fmt: skip
+        rule(reading)
+
+
+def ended_well(reading: Reading) -> bool:
+    """Whether the run is known to have come to a normal end."""
+    if reading.scheduler.end is not None:
+        return reading.scheduler.end == "completed"
+    ends = reading.progress.ends
+    return bool(ends) and not any(
+        one.role in (Role.ROOT, Role.EITHER) and one.kind is Kind.LOG and one.label not in PERSISTENT
+        and one.label not in {"user_cancelled", "preemption"} and one.line > ends.get(one.source, 10**12)
+        for one in reading.clues
+    )  # fmt: skip
+
+
+def ended_badly(reading: Reading) -> bool:
+    """Whether something says that the run failed, be the cause known or not."""
+    if ended_well(reading):
+        return False
+    if reading.scheduler.end in {"failed", "taken"}:
+        return True
+    return any(
+        one.kind in (Kind.LOG, Kind.EXIT) and one.label not in PERSISTENT and one.role is not Role.CONTEXT
+        and one.role is not Role.CONFIRM and reading.progress.after(one.source, one.last_line, None) == 0
+        for one in reading.clues
+    ) or any(reading.progress.after(exit_.line.source, exit_.line.number, None) == 0 for exit_ in reading.launcher.exits)  # fmt: skip
+
+
+def dismiss(clues: Iterable[Clue], why: str) -> None:
+    """Say of clues why they do not count."""
+    for one in clues:
+        one.dismissed = one.dismissed or why
+
+
+def _live(reading: Reading, *labels: str) -> list[Clue]:
+    return [one for one in reading.clues if one.dismissed is None and (not labels or one.label in labels)]
+
+
+def _series(reading: Reading) -> None:
+    """A loss that is not finite counts where it stays so: no finite one comes after it."""
+    for one in _live(reading, "numerics_nan"):
+        if one.rule in {"loss_nan", "grad_nan"} and reading.progress.finite.get(one.source, -1) > one.last_line:
+            dismiss([one], "the values became finite again")
+
+
+def _same_line(reading: Reading) -> None:
+    """Of several readings of one line the most specific one counts."""
+    best: dict[tuple[str, int], Clue] = {}
+    for one in _live(reading):
+        if one.label and one.kind is not Kind.METRICS:
+            key = (one.source, one.line)
+            if key not in best or one.strength > best[key].strength:
+                best[key] = one
+    for one in _live(reading):
+        top = best.get((one.source, one.line))
+        if (
+            top is not None
+            and one.label not in (None, top.label)
+            and one.kind is not Kind.METRICS
+            and one.role is not Role.CONTEXT
+        ):
+            dismiss([one], f"the line says {top.label} more exactly")
+
+
+def _scheduler_history(reading: Reading) -> None:
+    """Warnings before a job ran are history once it ran."""
+    if reading.scheduler.end in {"running", "completed"} or reading.progress.rows:
+        early = [
+            one
+            for one in _live(reading, "unschedulable")
+            if one.kind is Kind.SCHEDULER or one.rule == "failed_scheduling"
+        ]
+        if reading.scheduler.end != "pending":
+            dismiss(early, "the job ran after it")
+
+
+def _ended_well(reading: Reading) -> None:
+    """Nothing that a run survived to its normal end ended it."""
+    if not ended_well(reading):
+        return
+    measured = {one.label for one in _live(reading) if one.kind is Kind.METRICS and one.role is Role.ROOT}
+    for one in _live(reading):
+        shown = one.label in PERSISTENT and (
+            one.kind is Kind.METRICS or one.label in measured or one.rule in {"data_share", "loss_nan", "grad_nan"}
+        )
+        if not shown:
+            dismiss([one], "the run came to a normal end")
+
+
+def _recovered(reading: Reading) -> None:
+    """An error behind which the same rank makes progress did not end the run."""
+    slowed = reading.progress.slowed() is not None
+    bad = ended_badly(reading)
+    for one in _live(reading):
+        if one.kind not in (Kind.LOG, Kind.KERNEL) or one.label in PERSISTENT:
+            continue
+        if slowed and one.label in {"network_link", "storage_io", "nvlink_fabric", "gpu_memory_ecc"}:
+            continue
+        after = reading.progress.after(one.source, one.last_line, one.rank if bad else None)
+        if after >= RECOVERED_LINES + (1 if bad else 0):
+            dismiss([one], "the run made progress after it")
+
+
+def _teardown(reading: Reading) -> None:
+    """What happens to the other processes after the first failure is no cause: signals, cancelled steps, interrupts."""
+    first: dict[str, int] = {}
+    for one in _live(reading):
+        weighty = one.label not in {"user_cancelled", "preemption", None} and one.role in (Role.ROOT, Role.EITHER)
+        if weighty and one.kind is Kind.LOG:
+            first[one.source] = min(one.line, first.get(one.source, one.line))
+    failed = reading.scheduler.end == "failed"
+    for one in _live(reading, "user_cancelled", "preemption"):
+        late = one.line > first.get(one.source, 10**12)
+        if one.rule in {"slurm_cancelled", "interrupt", "agent_sigterm"} and (late or failed):
+            dismiss([one], "it came after the first failure")
+
+
+def _earlier_attempts(reading: Reading) -> None:
+    """The last attempt's causes are the diagnosis; damage that lasts reaches it from earlier ones."""
+    last = reading.last_episode
+    if any(one.anchors and one.episode == last and one.kind is Kind.LOG for one in reading.clues):
+        dismiss(
+            (one for one in _live(reading) if one.episode < last and one.kind is Kind.LOG and one.label not in LASTING),
+            "it belongs to an earlier attempt",
+        )
+
+
+def _compile_storm(reading: Reading) -> None:
+    """A function that is compiled again and again between steps: a storm from the third time on."""
+    for name, lines in reading.compiled.items():
+        between = sum(lines[0].number < row.line.number for row in reading.progress.rows)
+        if len(lines) >= 3 and (between or len(lines) > 5):
+            last = lines[-1]
+            reading.clues.append(
+                clue("compile_storm", "recompilation", Kind.LOG, last.source, last.number, last.text,
+                     f"{name} was compiled {len(lines)} times", more=0.8, rank=last.rank)
+            )  # fmt: skip
+
+
+def _first_contact(reading: Reading) -> None:
+    """A peer that never answered is set wrong; one that answered before is broken."""
+    if reading.progress.rows:
+        return
+    # A link event or the fabric's own words would say that the link is to blame.
+    if any(
+        one.role is Role.ROOT for one in _live(reading, "network_link", "nvlink_fabric", "gpu_off_bus", "node_failure")
+    ):
+        return
+    late = any(watch.sequence > 1000 for watch in reading.launcher.watches)
+    for one in _live(reading, "network_link"):
+        if one.rule in {"ib_retry", "unreachable"} and not late:
+            one.label, one.says = "network_config", "the first contact with a peer failed"
+
+
+def _busy_rank(reading: Reading) -> None:
+    """A collective that times out while one rank announced long work waits for that work, not for a broken rank."""
+    launcher = reading.launcher
+    waits = [
+        one
+        for one in _live(reading)
+        if one.rule in {"watchdog", "store", "barrier", "remote", "gloo", "heartbeat_stuck"}
+    ]
+    if not waits:
+        return
+    reporters = launcher.reporters
+    candidates = [(rank, one) for rank, one in launcher.busy.items() if rank is None or rank not in reporters]
+    for rank, activity in candidates:
+        if reading.progress.after(activity.line.source, activity.line.number, None) > 0:
+            continue
+        reading.clues.append(_work(rank, activity))
+
+
+def _work(rank: int | None, activity: Activity) -> Clue:
+    label = "checkpoint_stall" if activity.kind == "save" else "timeout_budget"
+    does = {"save": "was saving", "compile": "was compiling", "work": "was at long work"}[activity.kind]
+    line = activity.line
+    who = "a process" if rank is None else f"rank {rank}"
+    return clue(f"busy_{activity.kind}", label, Kind.LOG, line.source, line.number, line.text, f"{who} {does} while the others waited",
+                role=Role.ROOT if rank is not None else Role.EITHER, more=0.3 if rank is not None else 0.5, rank=rank, node=line.node, time=line.time)  # fmt: skip
+
+
+def _heartbeats(reading: Reading) -> None:
+    """A task that was called unhealthy and spoke afterwards was alive: its time-out was too short."""
+    launcher = reading.launcher
+    for task, line in launcher.unhealthy.items():
+        spoke = any(one.rank == task and one.source == line.source and one.line > line.number for one in reading.clues)
+        busy = launcher.busy.get(task)
+        if spoke or busy:
+            for one in _live(reading, "timeout_budget"):
+                if one.rule == "heartbeat_unhealthy":
+                    one.role, one.strength = Role.ROOT, one.strength + (1.5 if spoke and busy else 1.0)
+        else:
+            dismiss(
+                (one for one in _live(reading, "timeout_budget") if one.rule == "heartbeat_unhealthy"),
+                "the task never spoke again; it died first",
+            )
+            reading.clues.append(
+                clue("task_gone", "node_failure", Kind.LOG, line.source, line.number, line.text,
+                     f"task {task} stopped and never spoke again", role=Role.EITHER, more=0.0, rank=task, time=line.time)
+            )  # fmt: skip
+
+
+def _unconfirmed_kill(reading: Reading) -> None:
+    """A SIGKILL is memory only where nobody who would know says otherwise."""
+    kills = [one for one in _live(reading, "host_oom") if one.rule in {"sigkill", "exit_137", "killed"}]
+    knows = reading.scheduler.knows_exits and not reading.scheduler.says_oom
+    stronger = any(one.role is Role.ROOT for one in _live(reading, "host_oom"))
+    if kills and knows and not stronger:
+        dismiss(kills, "killed from outside, and the scheduler knows of no memory kill")
+
+
+def _denied_by_metrics(reading: Reading) -> None:
+    """Metrics that deny a label weigh against its weaker clues."""
+    for label, text in reading.metrics.denied().items():
+        said = " ".join(text.split())[:80]
+        dismiss((one for one in _live(reading, label) if one.role is not Role.ROOT), f"metrics deny it: {said}")

@@ -1,0 +1,183 @@
+"""What launchers and watchdogs report of processes: exits, the root-cause block, collectives that timed out, activities.
+
+Watchdog reports are turned into what they mean: which collective, since when (the time-out is subtracted), who reports
+and who is silent, whose sequence number lags, who called something else.
+"""
+
+import re
+from collections import Counter
+
+import msgspec
+
+from stepward.diagnose.clues import Clue, Kind, Role, clue
+from stepward.diagnose.lines import Line
+
+_BLOCK = re.compile(r"^\W*(rank|host|exitcode|time|traceback)\s*:\s*(\S+)")
+_ELASTIC = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+_EXIT = re.compile(r"(?:return code|exit(?:ed)?(?: with)?(?: exit)? ?code)[ =:]+(-?\d+)", re.IGNORECASE)
+_WORK = re.compile(
+    r"WorkNCCL\((?:SeqNum|OpSeq|Seq)=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?.{0,40}?Timeout\(ms\)=(\d+)\) ran for (\d+)"
+)
+_QUEUE = re.compile(r"last enqueued (?:NCCL )?work: (\d+), last completed (?:NCCL )?work: (\d+)")
+_FINGERPRINT = re.compile(r"Rank (\d+) is running collective: .{0,80}?OpType=(\w+)")
+_REPORTER = re.compile(r"\[[Rr]ank ?(\d+)\]")
+_WORLD = re.compile(r"world[ _]?size\W{1,3}(\d+)", re.IGNORECASE)
+_PEER = re.compile(
+    r"(?:peer|remote|from|with|closed by|connect(?:ing)? to)\s+\[?([A-Za-z][\w.-]*\d[\w-]*)(?:<\d+>|[\]:])",
+    re.IGNORECASE,
+)
+_UNHEALTHY = re.compile(r"/task:(\d+)")
+_BUSY: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"\b(?:sav(?:ing|e)|writ(?:ing|e)|upload\w*|checkpoint\w*|snapshot\w*|consolidat\w+|gather\w* (?:full )?state|flush\w*)\b.{0,60}(?:checkpoint|ckpt|state|model|optim|shard|\.bin|\.pt|\.safetensors|\bto\b|step|\d)", re.I), "save"),
+    (re.compile(r"\b(?:tokeni[sz]\w*|preprocess\w*|building|index\w*|mapping|map:|shuffl\w*|pack\w*|download\w*|fetch\w*|convert\w*|merg\w*|evaluat\w*|validat\w*|generat\w*|export\w*|quanti[sz]\w*|extract\w*|decompress\w*|untar\w*|unpack\w*|hash\w*|scann\w*|filter\w*|warm(?:ing)?.?up|calibrat\w*|autotun\w*|benchmark\w*|captur\w* (?:cuda )?graph|load\w* (?:the )?(?:dataset|checkpoint|shard|model|weights)|running (?:eval|test|bench))", re.I), "work"),
+    (re.compile(r"\bcompil\w+|lowering|tracing|jit\b|inductor|\bptxas", re.I), "compile"),
+]  # fmt: skip
+
+
+class Exit(msgspec.Struct):
+    """An end of one process, as a launcher saw it."""
+
+    code: int
+    line: Line
+    rank: int | None = None
+    node: str | None = None
+
+
+class Watch(msgspec.Struct):
+    """A rank's report of a collective that timed out."""
+
+    rank: int | None
+    line: Line
+    sequence: int
+    operation: str
+    size: str
+    timeout_s: float
+
+
+class Activity(msgspec.Struct):
+    """The last long work that a rank announced."""
+
+    kind: str
+    line: Line
+
+
+class Launcher:
+    """Everything that launchers and watchdogs say in one diagnosis."""
+
+    def __init__(self) -> None:
+        self.exits: list[Exit] = []
+        self.watches: list[Watch] = []
+        self.enqueued: dict[int, tuple[int, Line]] = {}
+        self.reporters: set[int] = set()
+        self.ranks: set[int] = set()
+        self.unhealthy: dict[int, Line] = {}
+        self.busy: dict[int | None, Activity] = {}
+        self.fingerprints: dict[int, tuple[str, Line]] = {}
+        self.world = 0
+        self._block: dict[str, str] = {}
+
+    def read(self, line: Line, *, progress: bool) -> None:
+        """Take a line of a log."""
+        if line.rank is not None:
+            self.ranks.add(line.rank)
+        self._exits(line)
+        text = line.text
+        if found := _WORLD.search(text):
+            self.world = max(self.world, min(int(found[1]), 1 << 20)) if len(found[1]) < 8 else self.world
+        for rank, operation in _FINGERPRINT.findall(text):
+            self.fingerprints[int(rank)] = (operation, line)
+        reporter = _REPORTER.search(text)
+        who = int(reporter[1]) if reporter else line.rank
+        if work := _WORK.search(text):
+            self.watches.append(Watch(who, line, int(work[1]), work[2], f"{work[3]}/{work[4]}", int(work[5]) / 1000))
+        if queue := _QUEUE.search(text):
+            self.enqueued[who if who is not None else -1] = (int(queue[1]), line)
+        if (work or queue or "another task died" in text) and who is not None:
+            self.reporters.add(who)
+        if "unhealthy" in text:
+            self.unhealthy.update({int(task): line for task in _UNHEALTHY.findall(text)})
+        elif not (work or queue or progress):
+            self._activity(line)
+
+    def _activity(self, line: Line) -> None:
+        if re.search(
+            r"error|exception|traceback|fail|timeout|timed out|\bdone\b|finished|complete|saved .{0,80} in ",
+            line.body,
+            re.IGNORECASE,
+        ):
+            return
+        for pattern, kind in _BUSY:
+            if pattern.search(line.body):
+                self.busy[line.rank] = Activity(kind, line)
+                return
+
+    def _exits(self, line: Line) -> None:
+        if block := _BLOCK.match(line.body):
+            self._block[block[1]] = block[2]
+            if block[1] == "exitcode" and re.fullmatch(r"-?\d{1,5}", block[2]):
+                rank = self._block.get("rank", "")
+                self.exits.append(
+                    Exit(
+                        int(block[2]),
+                        line,
+                        int(rank) if rank.isdigit() and len(rank) < 8 else line.rank,
+                        self._block.get("host"),
+                    )
+                )
+            return
+        found = _ELASTIC.search(line.text) or _EXIT.search(line.text)
+        if found and len(found[1]) < 6 and int(found[1]) != 0:
+            self.exits.append(Exit(int(found[1]), line, line.rank, line.node))
+
+    def silent(self) -> list[int]:
+        """Ranks that are known and do not report what the others report; empty unless most ranks report."""
+        if len(self.reporters) < 2:
+            return []
+        known = self.ranks | (set(range(self.world)) if self.world <= 4096 else set())
+        missing = sorted(known - self.reporters)
+        return missing if len(missing) <= max(1, len(self.reporters) // 2) else []
+
+    def lagging(self) -> list[int]:
+        """Ranks whose last enqueued collective is behind the others'."""
+        numbers = {rank: number for rank, (number, _) in self.enqueued.items() if rank >= 0}
+        if len(numbers) < 2 or len(set(numbers.values())) == 1:
+            return []
+        low = min(numbers.values())
+        return sorted(rank for rank, number in numbers.items() if number == low)
+
+    def clues(self) -> list[Clue]:
+        """Desynchronisation as the reports themselves show it."""
+        odd = self._odd({watch.rank: (f"{watch.operation} {watch.size}", watch.line) for watch in self._latest()})
+        odd = odd or self._odd({rank: value for rank, value in self.fingerprints.items()})
+        if odd:
+            return [
+                clue("odd_collective", "collective_desync", Kind.LOG, line.source, line.number, line.text,
+                     "ranks are in different collectives, or in one of different sizes", more=1.2, rank=rank, node=line.node, time=line.time)
+                for rank, line in odd
+            ]  # fmt: skip
+        return [
+            clue("lagging_rank", "collective_desync", Kind.LOG, line.source, line.number, line.text,
+                 f"rank {rank} is behind the others in its collectives", role=Role.EITHER, more=0.6, rank=rank, node=line.node, time=line.time)
+            for rank in self.lagging()
+            for _, line in [self.enqueued[rank]]
+        ]  # fmt: skip
+
+    def _latest(self) -> list[Watch]:
+        """Reports of the sequence number that most ranks name."""
+        counts = Counter(watch.sequence for watch in self.watches)
+        most = counts.most_common(1)[0][0] if counts else None
+        return [watch for watch in self.watches if watch.sequence == most]
+
+    @staticmethod
+    def _odd(calls: dict[int | None, tuple[str, Line]] | dict[int, tuple[str, Line]]) -> list[tuple[int | None, Line]]:
+        counts = Counter(call for call, _ in calls.values())
+        if len(counts) < 2:
+            return []
+        rare = counts.most_common()[-1][0]
+        return [(rank, line) for rank, (call, line) in calls.items() if call == rare]
+
+
+def named_peer(text: str) -> str | None:
+    """The host that a transport error names as its peer."""
+    found = _PEER.search(text)
+    return found[1] if found else None

@@ -1,0 +1,101 @@
+"""From clues to ranked causes with a confidence that means what it says.
+
+The score of a label is log-odds: its strongest anchor, what independent inputs add, what speaks against it, and whether
+another cause explains it. Confidence weighs every label's score against each other and against "none of these".
+"""
+
+import math
+from collections import defaultdict
+
+import msgspec
+
+from stepward.diagnose.cascade import EXPLAINS
+from stepward.diagnose.clues import Clue, Kind, Role
+from stepward.diagnose.reading import Reading
+
+NONE_SCORE = 2.0
+"""Log-odds of no known cause: a score below it is insufficient evidence."""
+CAUSE = 0.3
+"""Confidence from which a candidate is called a cause."""
+EXPLAINED = 2.5
+"""Taken from a label that a stronger cause explains."""
+EXPLAINER = 2.3
+"""A label explains others from this score on."""
+AGREES = 0.8
+CONFIRMS = 0.4
+FIRST = 0.5
+ALONE = 0.4
+_OUTRANKS = {Kind.SCHEDULER: 1.0, Kind.KERNEL: 0.7, Kind.STACKS: 0.7, Kind.EXIT: 0.3, Kind.LOG: 0.0, Kind.METRICS: 0.0}
+
+
+class Ranked(msgspec.Struct):
+    """A label with its score, its clues (strongest first) and the labels that it explains."""
+
+    label: str
+    score: float
+    clues: list[Clue]
+    explained_by: str | None = None
+    confidence: float = 0.0
+
+    @property
+    def anchor(self) -> Clue:
+        """The clue that decides."""
+        return self.clues[0]
+
+
+def rank(reading: Reading) -> list[Ranked]:
+    """Every label that has an anchor, the most likely first."""
+    groups: dict[str, list[Clue]] = defaultdict(list)
+    for one in reading.clues:
+        if one.label is not None and one.dismissed is None and one.role is not Role.CASCADE:
+            groups[one.label].append(one)
+    first = _first(groups)
+    found = []
+    for label, clues in groups.items():
+        if any(one.anchors for one in clues):
+            clues.sort(key=lambda one: (-one.anchors, -one.strength - _OUTRANKS[one.kind], one.line))
+            found.append(Ranked(label, _score(clues, first, reading), clues))
+    _explain(found)
+    total = math.exp(NONE_SCORE) + sum(math.exp(one.score) for one in found)
+    for one in found:
+        one.confidence = round(math.exp(one.score) / total, 3)
+    return sorted(found, key=lambda one: -one.score)
+
+
+def _first(groups: dict[str, list[Clue]]) -> dict[str, int]:
+    """Line of the first root of each log."""
+    first: dict[str, int] = {}
+    for clues in groups.values():
+        for one in clues:
+            if one.kind is Kind.LOG and one.role is Role.ROOT:
+                first[one.source] = min(one.line, first.get(one.source, one.line))
+    return first
+
+
+def _score(clues: list[Clue], first: dict[str, int], reading: Reading) -> float:
+    anchors = [one for one in clues if one.anchors]
+    best = max(one.strength + _OUTRANKS[one.kind] for one in anchors)
+    kinds = {one.kind for one in clues if one.role is not Role.CONTEXT}
+    confirmed = min(2, len({one.rule for one in clues if one.role is Role.CONFIRM}))
+    several = min(2, len({one.rule for one in anchors}) - 1)
+    score = best + AGREES * (len(kinds) - 1) + CONFIRMS * confirmed + 0.3 * several
+    if any(one.kind is Kind.LOG and one.role is Role.ROOT and first.get(one.source) == one.line for one in anchors):
+        score += FIRST
+    ranks = {one.rank for one in anchors if one.rank is not None}
+    if len(ranks) == 1 and len(reading.launcher.ranks) > 1:
+        score += ALONE
+    return score
+
+
+def _explain(found: list[Ranked]) -> None:
+    scores = {one.label: one.score for one in found}
+    for one in found:
+        explainers = [
+            label for label, score in scores.items()
+            if one.label in EXPLAINS.get(label, ()) and score >= EXPLAINER
+            and (score >= one.score - 1.0 or one.label not in EXPLAINS or label not in EXPLAINS[one.label])
+            and not (label in EXPLAINS.get(one.label, ()) and score < one.score)
+        ]  # fmt: skip
+        if explainers:
+            one.explained_by = max(explainers, key=lambda label: scores[label])
+            one.score -= EXPLAINED

@@ -1,0 +1,217 @@
+"""All inputs of one diagnosis, read: clues and what the readers know beside them.
+
+Lines go through here once. What they add up to is the matter of ``cascade`` and ``ranking``.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, tzinfo
+
+from stepward.diagnose.clues import Clue, Kind, Role
+from stepward.diagnose.clocks import shown
+from stepward.diagnose.document import InputNote
+from stepward.diagnose.figures import Statement, read_metrics
+from stepward.diagnose.kubernetes import read_kubernetes
+from stepward.diagnose.launcher import Launcher, named_peer
+from stepward.diagnose.lines import Attribution, Line, attribution, read_line
+from stepward.diagnose.matcher import Matcher
+from stepward.diagnose.metrics import Metrics
+from stepward.diagnose.progress import Progress
+from stepward.diagnose.signatures import Signature, catalogue
+from stepward.diagnose.skim import skim
+from stepward.diagnose.slurm import read_slurm
+from stepward.diagnose.sniff import Sort, sniff
+from stepward.diagnose.sources import Source
+from stepward.diagnose.stacks import Stack, read_stacks
+from stepward.diagnose.verdicts import SchedulerVerdict
+
+HEAD_LINES = 200
+_DEVICE = re.compile(
+    r"\((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)\)|\bGPU[ :]?(\d{1,2})\b|\b(mlx5_\d+|nvme\d+)"
+)
+_COMPILED = re.compile(r"Compiling (?:jit\()?(\w+)\)? (?:for|with)|Recompiling function (\w+)", re.IGNORECASE)
+_ATTEMPT = re.compile(r"^\W{0,2}(?:run|attempt|try|restart)\s*#?(\d{1,4})\b", re.IGNORECASE)
+_AGAIN = re.compile(
+    r"^\W{0,2}(?:re-?run|restarted|second (?:run|attempt)|after restart)\b|worker group.{0,40}restart|restart_count=[1-9]|Restarting (?:job|training|worker group|from checkpoint)|SLURM_RESTART_COUNT=[1-9]",
+    re.IGNORECASE,
+)
+_TRACEBACK = re.compile(r"^\W{0,4}Traceback \(most recent call last\)")
+_FRAME = re.compile(r'^\s*File "([^"]+)", line \d+')
+_RAISED = re.compile(
+    r"^\W{0,3}(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure))\b(?::|$)"
+)
+
+
+class Reading:
+    """Everything that the inputs said."""
+
+    def __init__(self, zone: tzinfo = UTC, pattern: re.Pattern[str] | None = None) -> None:
+        self.clues: list[Clue] = []
+        self.notes: list[InputNote] = []
+        self.progress = Progress()
+        self.launcher = Launcher()
+        self.stacks: list[Stack] = []
+        self.statements: list[Statement] = []
+        self.scheduler = SchedulerVerdict()
+        self.kinds: set[Kind] = set()
+        self.nodes: set[str] = set()
+        self.first_error: Line | None = None
+        self.errors: list[tuple[str, int]] = []
+        self.compiled: dict[str, list[Line]] = defaultdict(list)
+        self.attempts: list[tuple[int, Line]] = []
+        self._matcher = Matcher(catalogue())
+        self._folded: dict[tuple[str, str, str, int | None, str | None, int], Clue] = {}
+        self._zone, self._pattern = zone, pattern
+        self._episode = 0
+        self._labels: dict[int, int] = {}
+
+    def take(self, source: Source) -> None:
+        """Read one input into clues; never raises for what it holds."""
+        place = attribution(source.name, self._pattern, alone=source.alone)
+        note = InputNote(source.name, source.kind or "unknown", place.rank, place.node)
+        self.notes.append(note)
+        lines = skim(source, self._matcher)
+        head: list[tuple[int, str]] = []
+        for one in lines:
+            head.append(one)
+            if len(head) >= HEAD_LINES:
+                break
+        sort: Sort = source.kind or sniff(source.name, "\n".join(text for _, text in head))  # type: ignore[assignment]
+        note.kind = "binary" if source.encoding == "binary" else sort
+        parsed = (self._parsed(source, note, number, text, place) for part in (head, lines) for number, text in part)
+        self._read(sort, parsed)
+        note.lines, note.encoding, note.truncated, note.why = (
+            source.lines,
+            source.encoding,
+            source.truncated,
+            source.why,
+        )
+
+    def _parsed(self, source: Source, note: InputNote, number: int, text: str, place: Attribution) -> Line:
+        line = read_line(source.name, number, text, place, self._zone)
+        if line.dated:
+            note.first_t = note.first_t or shown(line.time)
+            note.last_t = shown(line.time)
+        return line
+
+    def _read(self, sort: Sort, lines: Iterable[Line]) -> None:
+        if sort == "log":
+            self.kinds.add(Kind.LOG)
+            for line in lines:
+                self._log(line)
+            return
+        kept = list(lines)
+        if not kept:
+            return
+        if sort == "scheduler":
+            self._scheduler(kept)
+        elif sort == "kernel":
+            self.kinds.add(Kind.KERNEL)
+            self._match_all(kept, Kind.KERNEL)
+        elif sort == "stacks":
+            self.kinds.add(Kind.STACKS)
+            self.stacks += read_stacks(kept)
+            for line in kept:
+                if not line.text.startswith((" ", "Thread")):
+                    self._match(line, Kind.STACKS)
+        elif sort == "metrics":
+            self.kinds.add(Kind.METRICS)
+            self.statements += read_metrics(kept, "\n".join(line.text for line in kept))
+            self._match_all(kept, Kind.METRICS)
+
+    def _scheduler(self, lines: list[Line]) -> None:
+        self.kinds.add(Kind.SCHEDULER)
+        for verdict in (read_slurm(lines), read_kubernetes(lines)):
+            if verdict.end:
+                self.scheduler.settle(verdict.end)
+            self.scheduler.says_oom |= verdict.says_oom
+            self.scheduler.knows_exits |= verdict.knows_exits
+            self.scheduler.nodes += verdict.nodes
+            self.scheduler.pod_nodes.update(verdict.pod_nodes)
+            self.clues += verdict.clues
+        self._match_all(lines, Kind.SCHEDULER)
+
+    def _match_all(self, lines: list[Line], kind: Kind) -> None:
+        for line in lines:
+            self._match(line, kind)
+            if line.node and kind is Kind.KERNEL:
+                self.nodes.add(line.node)
+
+    def _log(self, line: Line) -> None:
+        if line.node:
+            self.nodes.add(line.node)
+        self._count_attempts(line)
+        progress = self.progress.read(line)
+        self.launcher.read(line, progress=progress)
+        # A person who pastes a log pastes the kernel's lines into it as well.
+        kind = Kind.KERNEL if re.search(r"\bNVRM: |\bdmesg\b|\bkernel: ", line.text) else Kind.LOG
+        matched = self._match(line, kind)
+        self._traceback(line, matched)
+        if found := _COMPILED.search(line.text):
+            self.compiled[found[1] or found[2]].append(line)
+
+    def _count_attempts(self, line: Line) -> None:
+        if found := _ATTEMPT.match(line.body):
+            number = int(found[1])
+            if number not in self._labels:
+                self._labels[number] = len(self._labels) + (
+                    0 if not self._labels else self._episode + 1 - len(self._labels)
+                )
+                self.attempts.append((self._labels[number], line))
+            self._episode = self._labels[number]
+        elif _AGAIN.search(line.body) and self.clues:
+            self._episode += 1
+            self.attempts.append((self._episode, line))
+
+    def _match(self, line: Line, kind: Kind) -> list[Signature]:
+        matched = self._matcher.signatures(line.text)
+        for signature in matched:
+            self._fold(signature, line, kind)
+        if self.first_error is None and any(one.id == "traceback" or (one.role is not Role.CONTEXT) for one in matched):
+            self.first_error = line
+        return matched
+
+    def _fold(self, signature: Signature, line: Line, kind: Kind) -> None:
+        key = (signature.id, signature.label or "", line.source, line.rank, line.node, self._episode)
+        if (known := self._folded.get(key)) is not None:
+            known.count += 1
+            known.last_line = line.number
+            return
+        device = _DEVICE.search(line.text)
+        made = Clue(
+            rule=signature.id, label=signature.label, role=signature.role, kind=kind, source=line.source, line=line.number,
+            last_line=line.number, text=line.text.strip(), says=signature.says, strength=signature.strength, time=line.time,
+            rank=line.rank, node=line.node, device=next((one for one in device.groups() if one), None) if device else None,
+            peer=named_peer(line.text), names_node=signature.names_node, episode=self._episode, do=signature.do,
+        )  # fmt: skip
+        self._folded[key] = made
+        self.clues.append(made)
+
+    def _traceback(self, line: Line, matched: list[Signature]) -> None:
+        """An exception that no signature knows is still an exception: user code, unless a library raised it."""
+        if _TRACEBACK.match(line.body):
+            self.errors.append((line.source, line.number))
+        raised = _RAISED.match(line.body)
+        known = any(one.role is not Role.CONTEXT for one in matched)
+        if not raised or known or raised[1].endswith("Warning"):
+            return
+        near = any(source == line.source and 0 < line.number - number < 80 for source, number in self.errors[-40:])
+        if near and raised[1] not in {"SystemExit", "KeyboardInterrupt", "ChildFailedError"}:
+            self._fold(_OTHER, line, Kind.LOG)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The statements, ready to be judged."""
+        return Metrics(self.statements)
+
+    @property
+    def last_episode(self) -> int:
+        """Number of the last attempt; 0 where there is one alone."""
+        return self._episode
+
+
+_OTHER = Signature(
+    id="exception", label="user_code_index", role=Role.EITHER, says="the code raised an exception", pattern=re.compile(""),
+    literals=(), strength=1.4, names_node=False, digits_matter=False, do=None, series=False, counts=None,
+)  # fmt: skip

@@ -1,0 +1,148 @@
+"""Slurm's own words: ``sacct -P`` tables, ``scontrol show job|node``, ``squeue``.
+
+The job's row outranks its steps' rows: a step that was cancelled at the end of a completed job is no failure.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from stepward.diagnose.clues import Clue, Kind, Role, clue
+from stepward.diagnose.lines import Line
+from stepward.diagnose.verdicts import End, SchedulerVerdict
+
+_ENDS: dict[str, End] = {
+    "COMPLETED": "completed", "FAILED": "failed", "TIMEOUT": "taken", "DEADLINE": "taken", "NODE_FAIL": "taken",
+    "BOOT_FAIL": "taken", "PREEMPTED": "taken", "OUT_OF_MEMORY": "failed", "CANCELLED": "taken", "REVOKED": "taken",
+    "PENDING": "pending", "REQUEUE_HOLD": "pending", "SPECIAL_EXIT": "pending", "CONFIGURING": "running",
+    "RUNNING": "running", "COMPLETING": "running", "SUSPENDED": "running", "REQUEUED": "taken",
+    "PD": "pending", "R": "running", "CG": "running", "CF": "running",
+}  # fmt: skip
+_CAUSES = {
+    "TIMEOUT": ("scheduler_limit", Role.ROOT, 1.5, "the job ran into its time limit"),
+    "DEADLINE": ("scheduler_limit", Role.ROOT, 1.5, "the job ran into its deadline"),
+    "PREEMPTED": ("preemption", Role.ROOT, 1.5, "the scheduler preempted the job"),
+    "OUT_OF_MEMORY": ("host_oom", Role.ROOT, 1.0, "the job exceeded its memory"),
+    "NODE_FAIL": ("node_failure", Role.ROOT, 1.5, "a node of the job failed"),
+    "BOOT_FAIL": ("node_failure", Role.ROOT, 1.5, "a node of the job did not boot"),
+}
+_WAITS = re.compile(
+    r"Resources|Priority|QOS|Assoc|ReqNode|Partition|BadConstraints|Licenses|Reservation|Nodes?_?required|MaxGRES", re.I
+)
+_FIELD = re.compile(r"(\w[\w:/]*)=(\S+)")
+_SIDE_STEPS = re.compile(r"monitor|dcgm|exporter|telemetry|profil|extern|interactive|watch", re.I)
+_NEAR_LIMIT = 0.97
+
+
+def read_slurm(lines: Iterable[Line]) -> SchedulerVerdict:
+    """What Slurm's text says of the job."""
+    verdict = SchedulerVerdict()
+    header: list[str] = []
+    rows: list[tuple[dict[str, str], Line]] = []
+    node = None
+    for line in lines:
+        text = line.text
+        if "|" in text and re.search(r"\bState\b", text):
+            header = [name.strip() for name in text.split("|")]
+        elif header and text.count("|") >= len(header) - 2 and "|" in text:
+            rows.append((dict(zip(header, (value.strip() for value in text.split("|")), strict=False)), line))
+        elif text.lstrip().startswith("NodeName="):
+            node = text.split("=", 1)[1].split()[0]
+        if node and not text.lstrip().startswith("JobId="):
+            line.node = line.node or node
+        if re.search(r"^\s*(?:JobId|JobState|RunTime|NodeList|ExitCode)=", text):
+            _job(verdict, dict(_FIELD.findall(text)), line)
+    _table(verdict, rows)
+    return verdict
+
+
+def _table(verdict: SchedulerVerdict, rows: list[tuple[dict[str, str], Line]]) -> None:
+    jobs = [(row, line) for row, line in rows if "." not in row.get("JobID", row.get("JobIDRaw", ""))] or rows
+    # Several rows of one job are its attempts (sacct -D): the last one is how it stands.
+    for row, line in jobs[-1:]:
+        _state(verdict, row.get("State", ""), line, row.get("ExitCode", ""))
+        verdict.nodes += expand(row.get("NodeList", ""))
+        verdict.clues += list(_limits(row.get("Elapsed", ""), row.get("Timelimit", ""), line, row.get("State", "")))
+    if verdict.end == "completed":
+        return
+    for row, line in rows:
+        if row.get("State", "").startswith("OUT_OF_ME") and not _SIDE_STEPS.search(row.get("JobName", "")):
+            _state(verdict, "OUT_OF_MEMORY", line, row.get("ExitCode", ""))
+        used, asked = size(row.get("MaxRSS", "")), size(row.get("ReqMem", "") or jobs[-1][0].get("ReqMem", ""))
+        if used and asked and used >= _NEAR_LIMIT * asked:
+            verdict.clues.append(_clue("slurm_rss", "host_oom", line, "memory use reached the request", Role.CONFIRM))
+
+
+def _job(verdict: SchedulerVerdict, fields: dict[str, str], line: Line) -> None:
+    if "JobState" in fields:
+        reason = fields.get("Reason", "")
+        _state(verdict, fields["JobState"], line, fields.get("ExitCode", ""), reason)
+        if reason in {"TimeLimit", "TimeOut"}:
+            _state(verdict, "TIMEOUT", line, "")
+        if reason in {"OutOfMemory"}:
+            _state(verdict, "OUT_OF_MEMORY", line, "")
+    if "NodeList" in fields and fields["NodeList"] != "(null)":
+        verdict.nodes += expand(fields["NodeList"])
+    if fields.get("RunTime") and fields.get("TimeLimit"):
+        verdict.clues += list(_limits(fields["RunTime"], fields["TimeLimit"], line, fields.get("JobState", "")))
+
+
+def _state(verdict: SchedulerVerdict, text: str, line: Line, code: str, reason: str = "") -> None:
+    word = (text.split() or [""])[0].rstrip("+").upper()
+    if word not in _ENDS:
+        return
+    verdict.settle(_ENDS[word])
+    verdict.knows_exits = True
+    if word in _CAUSES:
+        label, role, more, says = _CAUSES[word]
+        verdict.says_oom = verdict.says_oom or word == "OUT_OF_MEMORY"
+        verdict.clues.append(_clue(f"slurm_{word.lower()}", label, line, says, role, more))
+    elif word == "CANCELLED":
+        person = re.search(r"CANCELLED by (\S+)", text)
+        more = 0.9 if person and person[1] != "0" else 0.3
+        says = f"the job was cancelled by {person[1]}" if person else "the job was cancelled"
+        verdict.clues.append(_clue("slurm_cancelled_state", "user_cancelled", line, says, Role.EITHER, more))
+    elif word in {"PENDING", "PD"} and _WAITS.search(reason):
+        verdict.clues.append(_clue("slurm_pending", "unschedulable", line, f"the job waits: {reason}", Role.ROOT, 0.5))
+
+
+def _limits(elapsed: str, limit: str, line: Line, state: str) -> Iterator[Clue]:
+    ran, allowed = seconds(elapsed), seconds(limit)
+    if ran and allowed and ran >= 0.995 * allowed and not state.startswith(("COMPLETED", "RUNNING", "TIMEOUT")):
+        yield _clue("slurm_at_limit", "scheduler_limit", line, "the job ended at its time limit", Role.CONFIRM, 1.0)
+
+
+def _clue(rule: str, label: str, line: Line, says: str, role: Role, more: float = 0.0) -> Clue:
+    return clue(
+        rule, label, Kind.SCHEDULER, line.source, line.number, line.text, says, role=role, more=more, time=line.time
+    )
+
+
+def seconds(text: str) -> float | None:
+    """Slurm's ``[days-]hh:mm:ss``; None for anything else."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?(?:\.\d+)?", text.strip())
+    if not found:
+        return None
+    days, first, second, third = (int(part or 0) for part in found.groups())
+    if found[4] is None:
+        return float(days * 86400 + first * 60 + second)
+    return float(days * 86400 + first * 3600 + second * 60 + third)
+
+
+def size(text: str) -> float | None:
+    """Slurm's sizes (``256G``, ``262114212K``) in bytes."""
+    found = re.match(r"([\d.]+)([KMGTP])", text.strip())
+    return float(found[1]) * 1024.0 ** (" KMGTP".index(found[2])) if found and found[1].count(".") < 2 else None
+
+
+def expand(text: str) -> list[str]:
+    """Names of a node list (``gpu-[01-03,7],x1``); at most 10,000."""
+    names: list[str] = []
+    for head, inside, plain in re.findall(r"([\w.-]*)\[([\d,-]+)\]|([\w.-]+)", text):
+        if plain:
+            names.append(plain)
+            continue
+        for part in inside.split(","):
+            low, _, high = part.partition("-")
+            if low.isdigit() and (high or low).isdigit() and 0 <= int(high or low) - int(low) < 10_000:
+                names += [f"{head}{at:0{len(low)}d}" for at in range(int(low), int(high or low) + 1)]
+    return [name for name in names if name.lower() not in {"none", "null", "assigned"}][:10_000]
