@@ -107,14 +107,18 @@ class Journal:
                 roots.warn(f"the spool folder {before} cannot be moved to {self.folder}: {error.strerror}")
                 self.meta = msgspec.structs.replace(self.meta, run=None) if before != self.folder else self.meta
 
-    def define(self, series: Sequence[tuple[str, str, int | None]]) -> int:
-        """Keyset id of some series (metric, unit, device); 0, which no row can use, for names that no frame may carry."""
+    def define(self, series: Sequence[tuple[str, str, int | None] | tuple[str, str, int | None, int | None]]) -> int:
+        """Keyset id of some series; 0, which no row can use, for names that no frame may carry.
+
+        Args:
+            series: (metric, unit, device), and the rank that it is about where the writer is no rank itself.
+        """
         key = ("rows", *series)
         with self._lock:
             known = self._ids.get(key)
             if known is not None:
                 return known
-            if not series or len(set(series)) != len(series) or not all(_sound(m, u) for m, u, _ in series):
+            if not series or len(set(series)) != len(series) or not all(_sound(m, u) for m, u, *_ in series):
                 return 0
             numbers = [self._series.setdefault(one, len(self._series) + 1) for one in series]
             id = len(self._shapes)

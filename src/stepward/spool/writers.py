@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import sys
+import time
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from stepward.model.frames import Source
 
 PENDING = "pending"
 _META = "writer.json"
+_STALE_S = 60.0
 
 
 class WriterMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +207,11 @@ def remove_writer(folder: str) -> None:
 def remove_run(folder: str) -> None:
     """Remove a run's folder without writers; only the holder of its lock may."""
     with contextlib.suppress(OSError):
-        if not folders(folder) and os.listdir(folder) == ["lock"]:
+        for name in os.listdir(folder):
+            # A process that was killed while it made its folder; whoever lives needs no minute for that.
+            if name.startswith(".") and time.time() - os.stat(f"{folder}/{name}").st_mtime > _STALE_S:
+                remove_writer(f"{folder}/{name}")
+        if os.listdir(folder) == ["lock"]:
             os.unlink(f"{folder}/lock")
             os.rmdir(folder)
 
