@@ -3,7 +3,7 @@
 A history is what the rest of the ledger works on: attempts with an end each, per-rank steps and phases with an end each.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -35,7 +35,10 @@ class Phase(msgspec.Struct, gc=False):
 
 
 class Attempt(msgspec.Struct):
-    """One launch: [start, end), why it ended (None: it is running), what its ranks reported."""
+    """One launch: [start, end), why it ended (None: it is running), what its ranks reported.
+
+    ``continued``: its first steps are not among ``steps``, they are accounted for elsewhere (``live``).
+    """
 
     number: int
     start: int
@@ -46,6 +49,7 @@ class Attempt(msgspec.Struct):
     steps: dict[Rank, list[RankStep]] = {}
     phases: dict[Rank, list[Phase]] = {}
     stalls: list[tuple[int, int]] = []
+    continued: bool = False
 
     @property
     def running(self) -> bool:
@@ -75,7 +79,9 @@ def build(events: Iterable[Event], rejected: Iterable[Rejection], now: int | Non
         rejected: what reading refused before.
         now: end of the wall of a run that has not ended, ns.
     """
-    return _Reader(events, list(rejected)).history(now)
+    reader = Reader(list(rejected))
+    reader.read(in_order(events))
+    return reader.history(now)
 
 
 class _Open(msgspec.Struct, gc=False):
@@ -105,12 +111,11 @@ class _Open(msgspec.Struct, gc=False):
         return True
 
 
-class _Reader:
-    """Goes through the events in order once, accepting or rejecting each."""
+class Reader:
+    """Takes events in the order of ``in_order``, accepting or rejecting each; ``history`` closes what is open."""
 
-    def __init__(self, events: Iterable[Event], rejected: list[Rejection]) -> None:
+    def __init__(self, rejected: list[Rejection]) -> None:
         self.rejected = rejected
-        self.events = in_order(events)
         self.attempts: dict[int, Attempt] = {}
         self.submitted: dict[int | None, int] = {}
         self.durable: list[tuple[int, int]] = []
@@ -121,11 +126,11 @@ class _Reader:
         self.job_end: Event | None = None
         self.waiting: dict[tuple[int, Rank, str], Phase] = {}
         self.early: list[Phase] = []
-        self.starts = {e.attempt: e.t for e in reversed(self.events) if e.kind == "attempt_started"}
 
-    def history(self, now: int | None) -> History | None:
+    def read(self, events: Sequence[Event]) -> None:
+        """Take in events that are in order, and later than those read before."""
         early_ends: list[Event] = []
-        for event in self.events:
+        for event in events:
             if not early_ends and self.job_end is None and self._take_plain(event):
                 continue
             # An end whose own start has the same t and is not open yet follows it (rule 1).
@@ -137,6 +142,9 @@ class _Reader:
             else:
                 self._take_or_reject(event)
         self._take_all(early_ends)
+
+    def history(self, now: int | None) -> History | None:
+        """The history, with an end for everything; nothing can be read after that."""
         if self.first_t is None or self.last_t is None:
             return None
         end = self.job_end.t if self.job_end else self.last_t if now is None else now
@@ -232,6 +240,9 @@ class _Reader:
         self.attempts[event.attempt] = Attempt(
             event.attempt, event.t, event.t, None, event.devices, event.resume_step, {}, {}, []
         )
+        for (number, _, _), phase in self.waiting.items():
+            if number == event.attempt:
+                phase.end = event.t
         self._first(event.t)
         return None
 
@@ -240,9 +251,8 @@ class _Reader:
 
     def _take_before_start(self, event: Event) -> str | None:
         """Phases ``provision`` and ``wait_for_nodes`` of an attempt that starts later."""
-        start = self.starts.get(event.attempt)
         if event.phase not in ("provision", "wait_for_nodes"):
-            return f"attempt {event.attempt} " + ("had not started" if start is not None else "never started")
+            return f"attempt {event.attempt} had not started"
         assert event.attempt is not None and event.phase is not None
         key = (event.attempt, event.rank, event.phase)
         if event.kind == "phase_ended":
@@ -255,7 +265,7 @@ class _Reader:
             return "the job had ended"
         if key in self.waiting:
             return f"phase {event.phase} is open"
-        self.waiting[key] = phase = Phase(event.phase, event.t, start if start is not None else _OPEN_END)
+        self.waiting[key] = phase = Phase(event.phase, event.t, _OPEN_END)
         self.early.append(phase)
         return None
 
