@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.e2e]
+pytestmark = [pytest.mark.integration, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 RECORD = struct.Struct("<qd")
 CHILD = """
