@@ -124,7 +124,5 @@ export function parse(content: string): unknown {
   return JSON.parse(quoted, exact);
 }
 
-/** A value of the API as a JavaScript number: JSON carries those that are not finite as words. */
-export const toNumber = (value: Value): number => (typeof value === "number" ? value : Number(value));
 
 export const runPath = (run: string, rest = ""): string => `runs/${encodeURIComponent(run)}${rest}`;

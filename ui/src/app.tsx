@@ -131,7 +131,9 @@ function Banner() {
   return (
     <div class="banner" role="status">
       <Glyph name="warn" />
-      <span class="grow">The server does not answer. What you see was loaded before; {wait ? `next try in ${wait} s` : "trying again"}.</span>
+      <span class="grow">
+        {reachable.value ? "Live updates are interrupted." : "The server does not answer."} What you see was loaded before; {wait ? `next try in ${wait} s` : "trying again"}.
+      </span>
       <button onClick={retry}>Try now</button>
     </div>
   );

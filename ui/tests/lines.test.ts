@@ -1,25 +1,21 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { LogLine } from "../src/api";
-import { append, indexOf, lastOf, nextMatch, prepend, readable, unfold } from "../src/state/lines";
+import { append, indexOf, lastOf, nextMatch, plain, prepend, unfold } from "../src/state/lines";
 
 const entry = (n: number, repeats = 1): LogLine => ({ n, text: `line ${n}`, at: null, n_last: repeats > 1 ? n + repeats - 1 : null, repeats, truncated: 0 });
 const run = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => entry(from + i));
 const numbers = (lines: LogLine[]) => lines.map((line) => line.n);
 
-describe("a line of output", () => {
-  it("shows the last state of a progress bar and how often it was written over", () => {
-    expect(readable("10%|#\r 60%|###\r100%|#####")).toEqual({ text: "100%|#####", rewrites: 2 });
-    expect(readable("plain\r\n")).toEqual({ text: "plain", rewrites: 0 });
-    expect(readable("\r\r")).toEqual({ text: "", rewrites: 0 });
+describe("words of a source", () => {
+  it("are the last state of a progress bar, without terminal codes", () => {
+    expect(plain("10%|#\r 60%|###\r100%|#####\r\n")).toBe("100%|#####");
+    expect(plain("\r\r")).toBe("");
+    expect(plain("\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\x00\x07\ttab")).toBe("red link\ttab");
   });
 
-  it("is free of terminal codes", () => {
-    expect(readable("\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\x00\x07\ttab").text).toBe("red link\ttab");
-  });
-
-  it("never keeps a control character but the tab", () =>
-    fc.assert(fc.property(fc.string({ unit: "binary" }), (raw) => void expect(readable(raw).text).not.toMatch(/[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]/))));
+  it("never keep a control character but the tab", () =>
+    fc.assert(fc.property(fc.string({ unit: "binary" }), (raw) => void expect(plain(raw)).not.toMatch(/[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]/))));
 });
 
 describe("pages of lines", () => {

@@ -146,6 +146,14 @@ def test_the_crosshair_is_shared_and_the_tooltip_exact(server: Server, told: str
     expect(chart.locator(".tooltip")).to_contain_text("step")
     expect(chart.locator(".tooltip")).to_contain_text("rank 1")
     shot(page, "tooltip")
+    # Step 3,003 in one chart is the same place on the axis of the other, which reaches from 0 to 4,999.
+    narrow = card(page, "train/broken").locator(".u-over").bounding_box()
+    assert narrow is not None
+    page.mouse.move(narrow["x"] + narrow["width"] / 2, narrow["y"] + narrow["height"] / 2)
+    expect(card(page, "train/broken").locator(".tooltip")).to_be_visible()
+    line = chart.locator(".u-cursor-x")
+    at = line.evaluate("line => new DOMMatrix(getComputedStyle(line).transform).m41")
+    assert at == pytest.approx(box["width"] * 3003.5 / 4999, abs=3)
 
 
 def test_a_zoom_asks_again_and_its_link_restores_the_view(server: Server, told: str, page: Page, context) -> None:
@@ -270,6 +278,23 @@ def test_output_is_followed_searched_and_linked(server: Server, page: Page, shot
     expect(page.get_by_role("region", name=re.compile("^Line"))).to_contain_text("weighs 10000")
     page.get_by_role("button", name="Follow").click()
     expect(lines.get_by_text("it said this while nobody looked")).to_be_in_viewport()
+
+
+def test_repeats_are_one_line_that_opens(server: Server, page: Page) -> None:
+    writer = server.writer("repeats")
+    writer.config("repeats")
+    # The first and the last MiB are never folded, so there has to be more between them.
+    line = "loaded shard 17 of the corpus, going on with the next\n"
+    for _ in range(12):
+        writer.output(line * (250_000 // len(line)))
+    middle = 6 * (250_000 // len(line))
+    page.goto(f"{server.url}/runs/{writer.run}/logs?line={middle}")
+    fold = page.locator(".log-lines .linked .fold")
+    expect(fold).to_contain_text("×")
+    start = int(page.locator(".log-lines .linked").get_attribute("data-n") or 0)
+    fold.click()
+    expect(page.locator(f'.log-lines li[data-n="{start + 5}"]')).to_contain_text("loaded shard")
+    expect(page.locator(f'.log-lines li[data-n="{start}"] .fold')).to_have_count(0)
 
 
 def test_configuration_is_three_trees_that_are_searched(server: Server, told: str, page: Page, shot) -> None:

@@ -17,14 +17,14 @@ export interface Frame {
   py(y: number): number;
 }
 
-/** Draw everything inside the axes. `loud` is the index of a stroke to stress, -1 for none. */
-export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], palette: Palette, loud = -1): void {
+/** Draw everything inside the axes. */
+export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], palette: Palette): void {
   const { ctx, left, top, width, height } = frame;
   within(ctx, left, top, width, height);
   ctx.lineJoin = "round";
   paintRestarts(frame, restarts.filter((restart) => restart.attempt > 1), palette);
   for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
-  shape.strokes.forEach((stroke, i) => paintStroke(frame, stroke, palette, i === loud));
+  for (const stroke of shape.strokes) paintStroke(frame, stroke, palette);
   ctx.restore();
   // Marks at the first and last step are whole, too.
   const room = 6 * frame.dense;
@@ -75,7 +75,7 @@ export function stretches(a: readonly (number | null)[], b: readonly (number | n
   return found;
 }
 
-function paintStroke(frame: Frame, stroke: Stroke, palette: Palette, loud: boolean): void {
+function paintStroke(frame: Frame, stroke: Stroke, palette: Palette): void {
   const { ctx, dense } = frame;
   ctx.strokeStyle = ctx.fillStyle = palette.hues[stroke.hue]!;
   ctx.setLineDash(stroke.dashed ? [4 * dense, 3 * dense] : []);
@@ -85,7 +85,7 @@ function paintStroke(frame: Frame, stroke: Stroke, palette: Palette, loud: boole
     trace(frame, stroke, stroke.raw);
   }
   ctx.globalAlpha = stroke.line.abandoned ? 0.4 : 1;
-  ctx.lineWidth = (loud ? 2.4 : 1.4) * dense;
+  ctx.lineWidth = 1.4 * dense;
   trace(frame, stroke, stroke.y);
   ctx.globalAlpha = 1;
   ctx.setLineDash([]);

@@ -84,13 +84,14 @@ function under(shape: Shape, pointer: Pointer, log: boolean): Row[] {
   };
   return shape.strokes
     .map((stroke) => ({ stroke, i: nearest(stroke.x, pointer.x) }))
-    .filter(({ stroke, i }) => i >= 0 && covers(stroke, i, pointer.x, reach))
+    .filter(({ stroke, i }) => i >= 0 && covers(stroke, pointer.x, reach))
     .map(({ stroke, i }) => ({ stroke, i, away: Math.abs(at(stroke, i) - pointer.value) }))
     .sort((a, b) => a.away - b.away);
 }
 
-const covers = ({ line, x }: Stroke, i: number, at: number, reach: number): boolean =>
-  Math.abs(x[i]! - at) <= Math.max(reach, (line.x_last[i] ?? 0) - line.x[i]!) || x.length === 1;
+/** Whether a line reaches as far as the pointer; between its points the nearest one speaks. */
+const covers = ({ line, x }: Stroke, at: number, reach: number): boolean =>
+  at >= x[0]! - reach && at <= (line.x_last.at(-1) ?? x.at(-1)!) + reach;
 
 /** A place on the x axis, whole. */
 export function sayX(axis: Axis, x: number): string {

@@ -8,17 +8,10 @@ export const KEPT = 20_000;
 // CSI and OSC sequences, other escapes, and control characters that say nothing to a reader (tab stays).
 const ESCAPES = /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
 
-export interface Readable {
-  text: string;
-  /** Times that the line was written over by carriage returns, as progress bars do. */
-  rewrites: number;
-}
-
-/** A line without terminal codes, progress bars folded to their last state. */
-export function readable(raw: string): Readable {
-  const states = raw.replace(/\r+\n?$/, "").split("\r").filter((state) => state !== "");
-  const text = (states.at(-1) ?? "").replace(ESCAPES, "");
-  return { text, rewrites: Math.max(0, states.length - 1) };
+/** Words of a source as a terminal would leave them; lines of streams come so from the server. */
+export function plain(raw: string): string {
+  const states = raw.split("\r").filter((state) => state.trim() !== "");
+  return (states.at(-1) ?? "").replace(ESCAPES, "");
 }
 
 /** Number of the last line that an entry stands for. */

@@ -4,7 +4,7 @@
  */
 
 import { signal } from "@preact/signals";
-import { address, reachable } from "../api";
+import { address, get, reachable } from "../api";
 import type { components } from "../api.gen";
 
 type Schemas = components["schemas"];
@@ -74,6 +74,8 @@ function connect(): void {
     const wait = RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]!;
     retryAt.value = Date.now() + wait;
     timer = setTimeout(connect, wait);
+    // An EventSource does not tell why it failed: a call does, and notices when the session has ended.
+    get("session").catch(() => undefined);
   };
   opened.addEventListener("resync", () => resyncs.value++);
   for (const kind of KINDS) {

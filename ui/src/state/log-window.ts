@@ -124,9 +124,10 @@ export class LogWindow {
   }
 }
 
-const reachesEnd = (page: LogPage): boolean => {
-  const last = page.lines.at(-1);
-  return !last || (page.last_n !== null ? lastOf(last) >= page.last_n : true) || page.lines.length < PAGE;
+/** Whether a page holds the newest line that there is; lines are numbered from 1. */
+const reachesEnd = ({ lines, stream }: LogPage): boolean => {
+  const last = lines.at(-1);
+  return !last || lastOf(last) >= stream.lines;
 };
 
 export const logPath = (run: string, stream: string, rest = ""): string => runPath(run, `/logs/${encodeURIComponent(stream)}${rest}`);

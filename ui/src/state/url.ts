@@ -103,7 +103,8 @@ export function encode(place: Place): string {
     case "settings":
       return "settings";
     case "missing":
-      return place.path;
+      // A path such as "a:" would be read as a scheme.
+      return `./${place.path}`;
   }
 }
 

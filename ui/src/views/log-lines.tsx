@@ -7,7 +7,7 @@ import { Glyph } from "../parts/glyph";
 import { Marked } from "../parts/marked";
 import { Skeleton } from "../parts/notice";
 import { rowsInView, useView } from "../parts/windowed";
-import { indexOf, lastOf, readable } from "../state/lines";
+import { indexOf, lastOf } from "../state/lines";
 import type { Lines, LogWindow } from "../state/log-window";
 import { adjust, href, place as here } from "../state/place";
 import type { RunPlace } from "../state/url";
@@ -95,7 +95,7 @@ interface LineProps {
 }
 
 function Line({ line, top, clock, pattern, linked, open }: LineProps) {
-  const { text, rewrites } = readable(line.text);
+  const { text } = line;
   const link = () => adjust(linked ? { line: null } : { line: line.n, follow: false });
   return (
     <li class={linked ? "linked" : ""} data-n={line.n} style={{ transform: `translateY(${top}px)` }}>
@@ -108,11 +108,6 @@ function Line({ line, top, clock, pattern, linked, open }: LineProps) {
           ×{step(line.repeats)}
         </button>
       )}
-      {rewrites > 0 && (
-        <span class="fold still" title="A progress bar: its last state is shown">
-          ↻{step(rewrites)}
-        </span>
-      )}
       <span class="line-text">
         <Marked text={text.slice(0, LONGEST)} pattern={pattern} />
         {text.length + line.truncated > LONGEST && <i class="faint"> … {step(text.length + line.truncated - LONGEST)} more characters</i>}
@@ -123,7 +118,7 @@ function Line({ line, top, clock, pattern, linked, open }: LineProps) {
 
 /** The linked line whole, wrapped, with what is known of it. */
 function Whole({ line, pattern }: { line: LogLine; pattern: RegExp | null }) {
-  const { text } = readable(line.text);
+  const { text } = line;
   return (
     <div class="whole-line" role="region" aria-label={`Line ${line.n}`}>
       <div class="row small soft">

@@ -6,7 +6,7 @@ import { Chip } from "../parts/chip";
 import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { rowsInView, useView } from "../parts/windowed";
-import { readable } from "../state/lines";
+import { plain } from "../state/lines";
 import { now } from "../state/now";
 import { adjust, href } from "../state/place";
 import { useSources } from "../state/run";
@@ -136,7 +136,7 @@ function Row({ source, run, furthest, attempts, opened, open }: RowProps) {
           source.signal ?? (source.exit_code === null ? "" : `exit ${source.exit_code}`)
         ) : (
           <button class="quiet words mono clip" aria-expanded={opened} onClick={() => open(source.writer)}>
-            {readable(last).text.slice(0, 300)}
+            {plain(last).slice(0, 300)}
           </button>
         )}
       </td>
@@ -161,7 +161,7 @@ function LastWords({ run, source, close }: { run: Run; source: Source; close(): 
         </button>
       </div>
       {source.traceback && <pre tabIndex={0}>{source.traceback}</pre>}
-      {source.tail.length > 0 && <pre tabIndex={0}>{source.tail.map((line) => readable(line).text).join("\n")}</pre>}
+      {source.tail.length > 0 && <pre tabIndex={0}>{source.tail.map(plain).join("\n")}</pre>}
     </div>
   );
 }
