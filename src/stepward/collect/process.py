@@ -54,7 +54,7 @@ class Processes:
     """Reads the process trees of one or several ranks.
 
     Args:
-        trees: rank -> pid at the root of its tree. With one entry only the sum is reported.
+        trees: rank -> pid at the root of its tree. With several, each rank's part is reported beside the sum.
     """
 
     def __init__(self, trees: Mapping[int, int], root: str = "/") -> None:
@@ -73,8 +73,8 @@ class Processes:
             for name, value in usage.items():
                 _count(whole, name, value)
             if len(self.trees) > 1:
-                _add(sample, f"system/process/rank{rank}", usage)
-        _add(sample, "system/process", whole)
+                _add(sample, usage, rank)
+        _add(sample, whole)
         self._last, self._last_at = seen, now
 
     def _usage(self, pids: Iterable[int], seen: dict[tuple[int, int], Growth], elapsed: float) -> dict[str, float]:
@@ -114,9 +114,9 @@ def _count(usage: dict[str, float], name: str, value: float | None) -> None:
         usage[name] = usage.get(name, 0.0) + value
 
 
-def _add(sample: Sample, prefix: str, usage: Mapping[str, float]) -> None:
+def _add(sample: Sample, usage: Mapping[str, float], rank: int | None = None) -> None:
     for name, value in usage.items():
-        sample.add(f"{prefix}/{name}", _UNITS.get(name, ""), value)
+        sample.add(f"system/process/{name}", _UNITS.get(name, ""), value, rank=rank)
 
 
 def ranks_below(pid: int, root: str = "/") -> dict[int, int]:

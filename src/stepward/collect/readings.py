@@ -15,12 +15,14 @@ class Reading(msgspec.Struct, frozen=True):
         unit: ``%``, ``B``, ``B/s``, ``W``, ``°C``, ``MHz``; empty for plain numbers.
         value: never made up: a value that could not be read has no reading.
         device: NVML index of the accelerator on its node; None for everything else.
+        rank: the rank whose part of a whole it is; None for the whole and everything else.
     """
 
     metric: str
     unit: str
     value: float
     device: int | None = None
+    rank: int | None = None
 
 
 class Counters:
@@ -57,10 +59,12 @@ class Sample:
     def __init__(self) -> None:
         self.readings: list[Reading] = []
 
-    def add(self, metric: str, unit: str, value: float | None, device: int | None = None) -> None:
+    def add(
+        self, metric: str, unit: str, value: float | None, device: int | None = None, rank: int | None = None
+    ) -> None:
         """Add a reading where there is a value."""
         if value is not None:
-            self.readings.append(Reading(metric, unit, float(value), device))
+            self.readings.append(Reading(metric, unit, float(value), device, rank))
 
 
 def read_text(path: str) -> str | None:

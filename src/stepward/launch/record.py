@@ -35,7 +35,7 @@ class Record:
 
     def __init__(self, root: str, meta: WriterMeta) -> None:
         self._journal: Journal | None = guarded("keeping records", lambda: Journal.create(root, meta), None)
-        self._keysets: dict[tuple[tuple[str, str, int | None], ...], int] = {}
+        self._keysets: dict[tuple[tuple[str, str, int | None, int | None], ...], int] = {}
 
     def emit(self, kind: str, payload: Payload) -> bool:
         """Keep a payload; False when it was not kept."""
@@ -74,7 +74,7 @@ class Record:
         journal = self._journal
         if journal is None or not readings:
             return
-        series = tuple((reading.metric, reading.unit, reading.device) for reading in readings)
+        series = tuple((reading.metric, reading.unit, reading.device, reading.rank) for reading in readings)
         if series not in self._keysets:
             self._keysets[series] = journal.define(series)
         journal.row(self._keysets[series], step, time_us, [reading.value for reading in readings])

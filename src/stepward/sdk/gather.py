@@ -33,7 +33,7 @@ class Gatherer:
         self._journal, self._who, self._sampling = journal, who, sampling
         self.described = threading.Event()
         self._known: set[str] = set()
-        self._keysets: dict[tuple[tuple[str, str, int | None], ...], int] = {}
+        self._keysets: dict[tuple[tuple[str, str, int | None, int | None], ...], int] = {}
 
     def run(self, stopped: threading.Event) -> None:
         """Gather until ``stopped``."""
@@ -73,7 +73,7 @@ class Gatherer:
         sampler, number = Sampler({me.rank: os.getpid()}), 0
         while not stopped.is_set():
             readings = sampler.sample()
-            series = tuple((one.metric, one.unit, one.device) for one in readings)
+            series = tuple((one.metric, one.unit, one.device, one.rank) for one in readings)
             if series:
                 keyset = self._keysets.get(series) or self._keysets.setdefault(series, self._journal.define(series))
                 self._journal.row(keyset, number, time.time_ns() // 1000, [one.value for one in readings])

@@ -39,6 +39,9 @@ _put_u32 = records.U32.pack_into
 _ROW = records.ROW
 _journals: "weakref.WeakSet[Journal]" = weakref.WeakSet()
 
+SeriesOf = tuple[str, str, int | None] | tuple[str, str, int | None, int | None]
+"""Metric, unit, device; and the rank that it is about where the writer is no rank itself."""
+
 
 class Journal:
     """An append-only journal of one process; thread-safe, and safe in signal handlers and after ``fork``.
@@ -65,7 +68,7 @@ class Journal:
         self.root, self.meta, self.cap_bytes = root, meta, cap_bytes
         self.dropped = self.gaps = 0
         self._shapes: list[Shape | None] = [None]
-        self._series: dict[tuple[str, str, int | None], int] = {}
+        self._series: dict[SeriesOf, int] = {}
         self._ids: dict[tuple[object, ...], int] = {}
         self._closed = False
         self._begin()
@@ -107,11 +110,11 @@ class Journal:
                 roots.warn(f"the spool folder {before} cannot be moved to {self.folder}: {error.strerror}")
                 self.meta = msgspec.structs.replace(self.meta, run=None) if before != self.folder else self.meta
 
-    def define(self, series: Sequence[tuple[str, str, int | None] | tuple[str, str, int | None, int | None]]) -> int:
+    def define(self, series: Sequence[SeriesOf]) -> int:
         """Keyset id of some series; 0, which no row can use, for names that no frame may carry.
 
         Args:
-            series: (metric, unit, device), and the rank that it is about where the writer is no rank itself.
+            series: none of them twice.
         """
         key = ("rows", *series)
         with self._lock:

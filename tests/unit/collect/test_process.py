@@ -72,8 +72,10 @@ def test_a_reused_pid_is_another_process(recorded):
 def test_ranks_are_told_apart(recorded):
     recorded(1)
     recorded(2)
-    found = _look(Processes({0: 1, 1: 2}, recorded.root), 0.0)
-    assert (found["rank0/processes"], found["rank1/processes"], found["processes"]) == (1, 1, 2)
+    sample = Sample()
+    Processes({0: 1, 1: 2}, recorded.root).sample(sample, 0.0)
+    found = {one.rank: one.value for one in sample.readings if one.metric == "system/process/processes"}
+    assert found == {0: 1, 1: 1, None: 2}
 
 
 def test_no_process_gives_no_reading(recorded):
