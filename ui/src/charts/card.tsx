@@ -104,7 +104,8 @@ function Readout({ shape, unit }: { shape: Shape; unit: string }) {
   const i = at === undefined ? stroke.y.length - 1 : nearest(stroke.x, at);
   const { mean, last, n_nan, n_posinf, n_neginf } = stroke.line;
   const bad = n_nan[i] ? NaN : n_posinf[i] ? Infinity : n_neginf[i] ? -Infinity : null;
-  const value = (at === undefined ? last[i] : mean[i]) ?? bad;
+  // The newest bucket does not tell the order within it: a NaN in it is never passed over.
+  const value = at === undefined ? (bad ?? last[i]) : (mean[i] ?? bad);
   return value === null || value === undefined ? null : (
     <span class="readout number">
       {withUnit(value, unit)}
