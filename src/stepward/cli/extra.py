@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from stepward.errors import MissingExtra
 
 EXTRAS = {
-    "server": ("litestar", "uvicorn", "sqlalchemy", "alembic", "duckdb", "numpy", "pyarrow", "fsspec"),
+    "server": ("litestar", "uvicorn", "sqlalchemy", "alembic", "duckdb", "numpy"),
     "agent": ("psutil", "pynvml"),
     "demo": ("numpy",),
 }
