@@ -70,7 +70,11 @@ def grep_first(case: dict) -> str | None:
 
 def score(case: dict, found: Document) -> dict:
     """How one answer compares with the truth."""
-    expected, accepted = case["expected_label"], set(case["accepted_labels"])
+    expected = case["expected_label"]
+    accepted, layer = (
+        set(case.get("accepted_labels") or [expected]),
+        LABELS[expected].layer.value if expected in LABELS else None,
+    )
     labels = [one.label for one in found.causes]
     three = [label for label in labels + [one.label for one in found.candidates] if label][:3]
     top = labels[0] if labels else None
@@ -80,7 +84,7 @@ def score(case: dict, found: Document) -> dict:
         "id": case["id"], "expected": expected, "top": top, "three": three, "outcome": found.outcome,
         "top1": right, "accepted": right if expected in NO_CAUSE else top in accepted,
         "top3": right if expected in NO_CAUSE else expected in three,
-        "layer": None if case["expected_layer"] is None else bool(top) and LABELS[top].layer.value == case["expected_layer"],
+        "layer": None if layer is None else bool(top) and LABELS[top].layer.value == layer,
         "ranks": sorted(case.get("expected_ranks") or []) == (who.ranks if who else []),
         "nodes": sorted(case.get("expected_nodes") or []) == (who.nodes if who else []),
         "confidence": found.causes[0].confidence if found.causes else 0.0,

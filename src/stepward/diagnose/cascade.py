@@ -13,7 +13,7 @@ from stepward.diagnose.reading import Reading
 _HARDWARE = "cuda_kernel_fault collective_desync rendezvous_failure network_link timeout_budget framework_bug user_code_index hang_in_user_code"
 _LOST_PEER = "collective_desync rendezvous_failure timeout_budget"
 EXPLAINS: dict[str, frozenset[str]] = {
-    cause: frozenset(f"{symptoms} user_cancelled".split())
+    cause: frozenset(f"{symptoms} user_cancelled".split()) - {cause}
     for cause, symptoms in {
         "gpu_off_bus": f"{_HARDWARE} gpu_driver_firmware node_failure unschedulable resource_conflict workload_imbalance gpu_oom scheduler_limit",
         "gpu_memory_ecc": f"{_HARDWARE} gpu_driver_firmware resource_conflict nvlink_fabric unschedulable scheduler_limit",
@@ -82,7 +82,7 @@ RECOVERED_LINES = 2
 def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
-        _series, _same_line, _scheduler_history, _ended_well, _recovered, _teardown, _earlier_attempts, _compile_storm,
+        _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts, _compile_storm,
         _first_contact, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
     ):  # fmt: skip
         rule(reading)
@@ -186,6 +186,18 @@ def _recovered(reading: Reading) -> None:
         after = reading.progress.after(one.source, one.last_line, one.rank if bad else None)
         if after >= RECOVERED_LINES + (1 if bad else 0):
             dismiss([one], "the run made progress after it")
+
+
+def _came_back(reading: Reading) -> None:
+    """A file server that answers again, with steps no slower than before, is history."""
+    if ended_badly(reading) or reading.progress.slowed() or reading.metrics.flat:
+        return
+    back = [one for one in reading.clues if one.rule == "nfs_ok"]
+    for one in _live(reading, "storage_io"):
+        if any(
+            one.source == other.source and one.node == other.node and other.last_line > one.last_line for other in back
+        ):
+            dismiss([one], "the file server came back")
 
 
 def _teardown(reading: Reading) -> None:

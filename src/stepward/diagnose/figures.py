@@ -124,6 +124,7 @@ _NO = re.compile(
     r"\b(?:no|none|zero|not|without|never|normal|equal|same|unchanged|constant|stable|ok|healthy|inactive|within|below)\b",
     re.IGNORECASE,
 )
+_LEAD = re.compile(r"([a-z]\w*-[\w-]*\w|[a-z]\w*\d[\w-]*)[ :,]")
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Za-z])|;\s*")
 
 
@@ -165,6 +166,9 @@ def read_metrics(lines: list[Line], text: str) -> list[Statement]:
 def prose(line: Line) -> Iterator[Statement]:
     """Statements of a line of prose: each known metric with the numbers that follow it."""
     for sentence in _SENTENCE.split(line.body.lstrip("- ")):
+        lead = _LEAD.match(sentence)
+        if line.node is None and lead and not _ANY.match(sentence):
+            line.node = lead[1]
         hits = list(_ANY.finditer(sentence))
         for at, hit in enumerate(hits):
             end = hits[at + 1].start() if at + 1 < len(hits) else len(sentence)
@@ -250,8 +254,6 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
                 else str(item)
             )
             sentence = read_line(line.source, line.number, str(words), Attribution(line.rank), _utc())
-            lead = re.match(r"([a-z][\w]*-?\w*\d[\w-]*)[ :]", sentence.body)
-            sentence.node = sentence.node or (lead[1] if lead and not _ANY.match(sentence.body) else None)
             found += prose(sentence)
     return found
 

@@ -26,12 +26,25 @@ _PEER = re.compile(
     r"(?:peer|remote|from|with|closed by|connect(?:ing)? to)\s+\[?([A-Za-z][\w.-]*\d[\w-]*)(?:<\d+>|[\]:])",
     re.IGNORECASE,
 )
+_VICTIM = re.compile(
+    r"another task died|detected fatal errors|To avoid (?:data )?inconsistency|failed or timed out|ncclRemoteError|watchdog",
+    re.IGNORECASE,
+)
 _UNHEALTHY = re.compile(r"/task:(\d+)")
 _BUSY: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\b(?:sav(?:ing|e)|writ(?:ing|e)|upload\w*|checkpoint\w*|snapshot\w*|consolidat\w+|gather\w* (?:full )?state|flush\w*)\b.{0,60}(?:checkpoint|ckpt|state|model|optim|shard|\.bin|\.pt|\.safetensors|\bto\b|step|\d)", re.I), "save"),
     (re.compile(r"\b(?:tokeni[sz]\w*|preprocess\w*|building|index\w*|mapping|map:|shuffl\w*|pack\w*|download\w*|fetch\w*|convert\w*|merg\w*|evaluat\w*|validat\w*|generat\w*|export\w*|quanti[sz]\w*|extract\w*|decompress\w*|untar\w*|unpack\w*|hash\w*|scann\w*|filter\w*|warm(?:ing)?.?up|calibrat\w*|autotun\w*|benchmark\w*|captur\w* (?:cuda )?graph|load\w* (?:the )?(?:dataset|checkpoint|shard|model|weights)|running (?:eval|test|bench))", re.I), "work"),
     (re.compile(r"\bcompil\w+|lowering|tracing|jit\b|inductor|\bptxas", re.I), "compile"),
 ]  # fmt: skip
+
+
+_STEMS = (
+    "sav", "writ", "upload", "checkpoint", "snapshot", "consolid", "gather", "flush", "tokeni", "preproc", "build", "index", "map",
+    "shuffl", "pack", "download", "fetch", "convert", "merg", "evaluat", "validat", "generat", "export", "quanti", "extract", "compress",
+    "untar", "hash", "scan", "filter", "warm", "calibrat", "autotun", "benchmark", "captur", "load", "running", "compil", "lower",
+    "trac", "jit", "inductor", "ptxas",
+)  # fmt: skip
+"""Cheap to look for; what has none of them announces no long work."""
 
 
 class Exit(msgspec.Struct):
@@ -80,23 +93,26 @@ class Launcher:
         """Take a line of a log."""
         if line.rank is not None:
             self.ranks.add(line.rank)
-        self._exits(line)
-        text = line.text
-        if found := _WORLD.search(text):
+        text, low = line.text, line.text.lower()
+        if "exit" in low or "return code" in low or self._block or " : " in text:
+            self._exits(line)
+        if "world" in low and (found := _WORLD.search(text)):
             self.world = max(self.world, min(int(found[1]), 1 << 20)) if len(found[1]) < 8 else self.world
-        for rank, operation in _FINGERPRINT.findall(text):
-            self.fingerprints[int(rank)] = (operation, line)
-        reporter = _REPORTER.search(text)
+        if "running collective" in text:
+            self.fingerprints.update({int(rank): (operation, line) for rank, operation in _FINGERPRINT.findall(text)})
+        reporter = _REPORTER.search(text) if "ank" in text else None
         who = int(reporter[1]) if reporter else line.rank
-        if work := _WORK.search(text):
+        work = _WORK.search(text) if "Work" in text else None
+        queue = _QUEUE.search(text) if "enqueued" in text else None
+        if work:
             self.watches.append(Watch(who, line, int(work[1]), work[2], f"{work[3]}/{work[4]}", int(work[5]) / 1000))
-        if queue := _QUEUE.search(text):
+        if queue:
             self.enqueued[who if who is not None else -1] = (int(queue[1]), line)
-        if (work or queue or "another task died" in text) and who is not None:
+        if (work or queue or _VICTIM.search(text)) and who is not None:
             self.reporters.add(who)
         if "unhealthy" in text:
             self.unhealthy.update({int(task): line for task in _UNHEALTHY.findall(text)})
-        elif not (work or queue or progress):
+        elif not (work or queue or progress) and any(stem in low for stem in _STEMS):
             self._activity(line)
 
     def _activity(self, line: Line) -> None:

@@ -43,13 +43,15 @@ _STAMP = re.compile(
 _INNER = re.compile(
     r"\[[Rr]ank ?(\d+)\]|\brank[=:] ?(\d+)\b|\[PG ID \S+ PG GUID \S+ Rank (\d+)\]|^\W*Rank (\d+)[ :,]|\bon rank (\d+)\b|\brank (\d+):"
 )
-_INNER_NODE = re.compile(r"\b(?:node|host|hostname)[:=] ?([A-Za-z][\w.-]*\d[\w-]*|[a-z][\w]*-[\w-]+)")
+_INNER_NODE = re.compile(
+    r"\b(?:(?:node|host|hostname)[:=] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d))([A-Za-z][\w.-]*\d[\w-]*|[a-z][\w]*-[\w-]+)"
+)
 _SRUN = re.compile(r"^srun: error: (?P<node>\S+): tasks? (?P<rank>\d+)\b(?![-,])|^srun: error: (?P<only>\S+): tasks? ")
 _NO_NODE = re.compile(
-    r"^(?:step|iter|iteration|epoch|episode|it|epochs|cuda|gpu|xpu|tpu|layer|attempt|run|stage|phase|try|retry|batch|rank|"
+    r"^(?:step|iter|iteration|epoch|episode|it|epochs|cuda|layer|attempt|run|stage|phase|try|retry|batch|rank|"
     r"line|page|fp|bf|int|http|https|tls|ipv|sm|ep|pp|tp|dp|level|chunk|shard|part|trial|fold|seed|device|task|round|"
     r"python|torch|jax|numpy|urllib|boto|botocore|h5py|psycopg|xid|error|mp|req|env|pid)[-_.]?\d*$|"
-    r"^(?:lm[-_]|val[-_]|train[-_](?:loss|acc)|grad[-_]|\w+[-_](?:device-plugin|manager|hub|daemon|plugin|operator|controller|scheduler))|"
+    r"^(?:gpu|xpu|tpu|npu)\d*$|^(?:lm[-_]|val[-_]|train[-_](?:loss|acc)|grad[-_]|\w+[-_](?:device-plugin|manager|hub|daemon|plugin|operator|controller|scheduler))|"
     r"\.(?:py|sh|so|pt|pth|bin|json|yaml|yml|log|out|err|cc|cpp|h|cu|safetensors|tar|gz|ckpt|txt|csv|parquet|whl)$|\d-of-\d",
     re.IGNORECASE,
 )

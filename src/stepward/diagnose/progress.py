@@ -21,7 +21,9 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _MEASURED = re.compile(r"loss|\btime\b|\d\s*m?s\b|s/it|it/s|/s\b|\blr\b|learning|tok|acc|ppl|grad", re.IGNORECASE)
-_BAR = re.compile(r"\b\d+/\d+ \[\d+:\d\d|\d{1,3}%\S* +\d+/\d+|train_runtime|^\{'(?:loss|train_loss|eval_loss)'")
+_BAR = re.compile(
+    r"\[\s*\d+/\d+\]|^\s*\d+/\d+\s|\b\d+/\d+ \[\d+:\d\d|\d{1,3}%\S* +\d+/\d+|train_runtime|^\{'(?:loss|train_loss|eval_loss)'"
+)
 _TROUBLE = re.compile(
     r"error|exception|fail(?!ed_samples)|timeout|timed out|traceback|killed|abort|warning|no training step|last (?:completed|enqueued)",
     re.IGNORECASE,
@@ -53,6 +55,8 @@ _END = re.compile(
     r"saved final|final (?:model|checkpoint|weights) (?:saved|written|exported)|wrote .{0,60}final|\(end of training\)|early stopping",
     re.IGNORECASE,
 )
+_NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)
+_END_STEMS = ("train", "finish", "complet", "done", "exit", "reach", "max_", "final", "stop")
 _CAUSES = [
     (re.compile(r"data|load|fetch|input", re.I), "input_bound", Role.ROOT, 0.0),
     (re.compile(r"ckpt|checkpoint|save", re.I), "checkpoint_stall", Role.ROOT, 0.0),
@@ -93,9 +97,8 @@ class Progress:
 
     def read(self, line: Line) -> bool:
         """Take a line; True if it shows progress or a normal end."""
-        if _END.search(line.body) and not re.search(
-            r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", line.body, re.IGNORECASE
-        ):
+        low = line.body.lower()
+        if any(stem in low for stem in _END_STEMS) and _END.search(line.body) and not _NO_END.search(line.body):
             self.ends[line.source] = line.number
         found = _STEP.search(line.body)
         if not ((found and _MEASURED.search(line.body)) or _BAR.search(line.body)) or _TROUBLE.search(line.body):

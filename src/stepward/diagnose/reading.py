@@ -135,7 +135,7 @@ class Reading:
     def _match_all(self, lines: list[Line], kind: Kind) -> None:
         for line in lines:
             self._match(line, kind)
-            if line.node and kind is Kind.KERNEL:
+            if line.node and kind is not Kind.METRICS:
                 self.nodes.add(line.node)
 
     def _log(self, line: Line) -> None:
@@ -145,10 +145,10 @@ class Reading:
         progress = self.progress.read(line)
         self.launcher.read(line, progress=progress)
         # A person who pastes a log pastes the kernel's lines into it as well.
-        kind = Kind.KERNEL if re.search(r"\bNVRM: |\bdmesg\b|\bkernel: ", line.text) else Kind.LOG
+        kind = Kind.KERNEL if any(mark in line.text for mark in ("NVRM: ", "dmesg", " kernel: ")) else Kind.LOG
         matched = self._match(line, kind)
         self._traceback(line, matched)
-        if found := _COMPILED.search(line.text):
+        if "ompiling" in line.text and (found := _COMPILED.search(line.text)):
             self.compiled[found[1] or found[2]].append(line)
 
     def _count_attempts(self, line: Line) -> None:
@@ -214,4 +214,5 @@ class Reading:
 _OTHER = Signature(
     id="exception", label="user_code_index", role=Role.EITHER, says="the code raised an exception", pattern=re.compile(""),
     literals=(), strength=1.4, names_node=False, digits_matter=False, do=None, series=False, counts=None,
+    only=False,
 )  # fmt: skip

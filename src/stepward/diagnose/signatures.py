@@ -32,12 +32,14 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     do: str | None = None
     series: bool = False
     count: str | None = None
+    only: bool = False
     needs: list[str] = []
     """Literals to look for in place of those of the expression, where those hit too many lines."""
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A compiled signature. ``series``: judged over all its lines together; ``counts``: what each line counts."""
+    """A compiled signature. ``series``: judged over all its lines together; ``counts``: what each line counts;
+    ``only``: a line that it matches means nothing else."""
 
     id: str
     label: str | None
@@ -51,6 +53,7 @@ class Signature(msgspec.Struct, frozen=True):
     do: str | None
     series: bool
     counts: str | None
+    only: bool
 
 
 @cache
@@ -77,8 +80,11 @@ def _compiled(entry: Entry, label: str | None) -> Signature:
         literals=tuple(entry.needs or required(text)),
         strength=STRENGTH[entry.role] + entry.w,
         names_node=entry.node,
-        digits_matter=bool(re.search(r"(?<!\\)(?<![{,])\d", text)),
+        digits_matter=bool(
+            re.search(r"(?<!\\)(?<!\{)(?<!,)\d(?!\d*\})|\\d\{|\\d(?![+*])", re.sub(r"\.\{\d*,?\d*\}|x27", "", text))
+        ),
         do=entry.do,
         series=entry.series,
         counts=entry.count,
+        only=entry.only,
     )

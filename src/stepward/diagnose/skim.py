@@ -1,60 +1,80 @@
 """From a source to the lines that matter: head and tail in full, and in between only what could matter.
 
-A long log says the same a million times. Between its first and last ``CLOSE`` lines only those near a literal of the
-matcher are kept, with a few lines behind them, and a sample of the rest, so that progress is still seen.
+A long log says the same a million times. Between its first ``HEAD`` and last ``TAIL`` lines only those are kept that a
+signature or reader may want, with the block behind a traceback or a launcher's summary, and a sample of the rest, so
+that progress is still seen. A template is read ``REPEATS`` times there; counts of more are lower bounds.
 """
 
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 
-from stepward.diagnose.matcher import Matcher
+from stepward.diagnose.matcher import Matcher, template
 from stepward.diagnose.sources import Source
 
-CLOSE = 3000
+HEAD, TAIL = 1000, 3000
 """Lines at the head and at the tail of a source that are read in full."""
-BEHIND = 4
-"""Lines kept behind one that holds a literal: the end of a traceback, the block of a launcher."""
-MOST_HITS = 4000
-"""Hits read in one chunk of about 1 MiB; more of them are repeats, and the source is marked as truncated."""
+BLOCK = 40
+"""Lines kept behind one that opens a block."""
+OPENERS = (b"Traceback (most recent", b"Root Cause (first")
+REPEATS = 300
 SAMPLE = 8
-"""Lines kept of each chunk that has no hit."""
+"""Lines kept of each chunk whatever they say."""
 
 
 def skim(source: Source, matcher: Matcher) -> Iterator[tuple[int, str]]:
     """Numbered lines (from 1) of a source, ascending; sets ``source.lines``."""
     number, held = 1, b""
+    seen: Counter[bytes] = Counter()
     for chunk in source.chunks():
         if held:
-            yield from _kept(source, matcher, held, number)
+            yield from _kept(held, number, matcher, seen)
             number += held.count(b"\n")
         held = chunk
-    lines = held.decode("utf-8", "replace").split("\n")
-    if lines and not lines[-1]:
+    lines = held.split(b"\n")
+    if not lines[-1]:
         lines.pop()
     source.lines = number - 1 + len(lines)
-    if number > 1 and len(lines) > CLOSE:
-        cut = len(lines) - CLOSE
-        early = "\n".join(lines[:cut]).encode() + b"\n"
-        yield from _kept(source, matcher, early, number)
+    if len(lines) > TAIL:
+        cut = len(lines) - TAIL
+        yield from _kept(b"\n".join(lines[:cut]) + b"\n", number, matcher, seen)
         number, lines = number + cut, lines[cut:]
-    yield from enumerate(lines, number)
-
-
-def _kept(source: Source, matcher: Matcher, chunk: bytes, first: int) -> Iterator[tuple[int, str]]:
-    """The lines of a chunk (whole lines) worth reading."""
-    wanted = matcher.hits(chunk)
-    if len(wanted) > MOST_HITS:
-        wanted, source.truncated = wanted[: MOST_HITS // 2] + wanted[-MOST_HITS // 2 :], True
-    lines = chunk.split(b"\n")
-    starts, at = [], 0
     for line in lines:
-        starts.append(at)
-        at += len(line) + 1
-    keep: set[int] = set(range(0, len(lines) - 1, max(1, len(lines) // SAMPLE)))
-    for start, _ in wanted:
-        index = bisect_left(starts, start + 1) - 1
-        keep.update(range(index, min(index + BEHIND + 1, len(lines) - 1)))
-    if first <= CLOSE:
-        keep.update(range(min(CLOSE - first + 1, len(lines) - 1)))
-    for index in sorted(keep):
-        yield first + index, lines[index].decode("utf-8", "replace")
+        yield number, line.decode("utf-8", "replace")
+        number += 1
+
+
+def _kept(chunk: bytes, first: int, matcher: Matcher, seen: Counter[bytes]) -> Iterator[tuple[int, str]]:
+    """The lines of a chunk (whole lines) worth reading, numbered from ``first``."""
+    spans: dict[int, int] = {}
+    if first <= HEAD:
+        _block(chunk, 0, HEAD - first + 1, spans)
+    for part in range(SAMPLE):
+        _block(chunk, chunk.rfind(b"\n", 0, part * len(chunk) // SAMPLE) + 1, 1, spans)
+    end = -1
+    for start in matcher.hits(chunk):
+        if start < end:
+            continue
+        begin = chunk.rfind(b"\n", 0, start) + 1
+        end = chunk.find(b"\n", start)
+        line = chunk[begin:end]
+        shape = template(line)
+        if not matcher.matters(shape, line):
+            continue
+        seen[shape] += 1
+        if seen[shape] <= REPEATS:
+            _block(chunk, begin, BLOCK if any(opener in line for opener in OPENERS) else 1, spans)
+    counted = 0
+    for begin in sorted(spans):
+        first += chunk.count(b"\n", counted, begin)
+        counted = begin
+        yield first, chunk[begin : spans[begin]].decode("utf-8", "replace")
+
+
+def _block(chunk: bytes, begin: int, lines: int, spans: dict[int, int]) -> None:
+    """Note the spans of some lines from the beginning of one on."""
+    for _ in range(lines):
+        end = chunk.find(b"\n", begin)
+        if end < 0:
+            return
+        spans[begin] = end
+        begin = end + 1

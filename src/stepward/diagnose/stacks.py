@@ -12,9 +12,7 @@ import msgspec
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.lines import Line
 
-_PROCESS = re.compile(
-    r"^\s*(?:Process|PID|pid|=+|#+|---+)[: ]*(\d+)?.*|^\s*\[?rank ?\d+\]?.{0,60}:\s*$", re.IGNORECASE
-)
+_PROCESS = re.compile(r"^\s*(?:Process|PID|pid|=+|#+|---+)[: ]*(\d+)?.*|^\s*\[?rank ?\d+\]?.{0,60}:\s*$", re.IGNORECASE)
 _RANK = re.compile(r"\brank[ _=:]?(\d+)\b", re.IGNORECASE)
 _NODE = re.compile(r"\b(?:on|node|host)[ =:]+([a-z][\w-]*\d[\w-]*)", re.IGNORECASE)
 _THREAD = re.compile(r"^\s*Thread\b.*", re.IGNORECASE)
@@ -29,7 +27,7 @@ _COLLECTIVE = re.compile(
     re.IGNORECASE,
 )
 _OPERATION = re.compile(
-    r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|all_?to_?all|barrier|send|recv|gather)\b", re.IGNORECASE
+    r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|all_?to_?all|barrier|send|recv|gather)", re.IGNORECASE
 )
 # What a rank does, the most telling first: (what its frames show, label, role, added strength, in words).
 _DOES: list[tuple[re.Pattern[str], str, Role, float, str]] = [
