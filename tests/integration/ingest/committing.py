@@ -1,7 +1,8 @@
 """A server's data half in a process of its own, fed by eight writers, until it is killed.
 
-    python committing.py DATA SEED
+    python committing.py DATA SEED [rewriting]
 
+With ``rewriting`` the points file is written anew all the time, and each time says so.
 Prints ``<writer> <position>`` for every acknowledgement, after it was given. Byte n of a writer's journal is point n and the
 log line ``n``.
 """
@@ -9,6 +10,7 @@ log line ``n``.
 import asyncio
 import random
 import sys
+import threading
 import time
 
 from stepward.errors import Conflict, StepwardError
@@ -61,14 +63,22 @@ async def ship(ingestor: Ingestor, writer: int, chance: random.Random) -> None:
             await asyncio.sleep(0.05)
 
 
-async def main(data: str, seed: int) -> None:
+def rewrite(points: DuckDBPoints) -> None:
+    """For ever."""
+    while True:
+        print("later rewritten" if points.tidy("p") else "later not_rewritten", flush=True)
+
+
+async def main(data: str, seed: int, *, rewriting: bool) -> None:
     """Serve until killed."""
     points, logs = DuckDBPoints(data), LogStore(data)
     ingestor = Ingestor(points, [logs], lambda: time.time_ns() // 1000)
     await ingestor.start()
     print("ready", flush=True)
+    if rewriting:
+        threading.Thread(target=rewrite, args=[points], daemon=True).start()
     await asyncio.gather(*(ship(ingestor, writer, random.Random(seed * 100 + writer)) for writer in range(WRITERS)))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), rewriting="rewriting" in sys.argv))

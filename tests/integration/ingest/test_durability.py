@@ -23,13 +23,13 @@ PROGRAM = Path(__file__).with_name("committing.py")
 class Serving:
     """The program, what it acknowledged, and its end."""
 
-    def __init__(self, data: Path, seed: int) -> None:
+    def __init__(self, data: Path, seed: int, *words: str) -> None:
         self.acknowledged: dict[str, int] = {}
         self.refused: set[str] = set()
         self.count = 0
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(data), str(seed)], stdout=subprocess.PIPE, text=True
+            [sys.executable, str(PROGRAM), str(data), str(seed), *words], stdout=subprocess.PIPE, text=True
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -96,6 +96,21 @@ def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Pa
         for writer, end in serving.acknowledged.items():
             acknowledged[writer] = max(end, acknowledged.get(writer, 0))
         check(tmp_path, acknowledged)
+
+
+def test_kill_9_during_a_rewrite_loses_nothing_and_doubles_nothing(tmp_path: Path, full_scale: bool) -> None:
+    chance = random.Random(11)
+    acknowledged: dict[str, int] = {}
+    rewritten = 0
+    for turn in range(50 if full_scale else 6):
+        serving = Serving(tmp_path, turn, "rewriting")
+        serving.wait_for(chance.randrange(8, 120))
+        serving.kill()
+        rewritten += "rewritten" in serving.refused
+        for writer, end in serving.acknowledged.items():
+            acknowledged[writer] = max(end, acknowledged.get(writer, 0))
+        check(tmp_path, acknowledged)
+    assert rewritten, "a rewrite went through to its end in one of the turns"
 
 
 @pytest.fixture

@@ -110,13 +110,19 @@ class PointsStore(PointsSink, Protocol):
         """The ``last`` newest steps (by start), oldest first. ``attempts``: key -> number, 0 where it is not in there."""
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
-        """All points as NDJSON in pieces of whole lines, in order of arrival, of one moment.
+        """All points as NDJSON in pieces of whole lines, of one moment: what was put in order first, then as it arrived.
 
         A line: metric, attempt (number), rank, device, step, time (instant), value.
         """
 
     def delete_run(self, project: str, run: str) -> None:
         """Forget a run: points, steps, raw parts, series and its writers' positions. Nothing happens where there is none."""
+
+    def tidy(self, project: str) -> bool:
+        """Put a project's points in order and give back the space of what was deleted; the store does so by itself, in time.
+
+        Serving goes on meanwhile. False when it could not be done now, for want of space say.
+        """
 
     def backup(self, folder: str) -> None:
         """Write a consistent copy of each project's store to ``<folder>/projects/<project>/`` while serving goes on."""

@@ -2,13 +2,14 @@
 
 DuckDB's own checkpoints are off: one that meets a full disk would invalidate the whole database, while a commit that does
 rolls back cleanly. So this module checkpoints when the write-ahead log has grown and there is room for it. A database that
-was invalidated nevertheless is opened again as soon as nobody reads it.
+was invalidated nevertheless is opened again as soon as nobody reads it. A file may rest: closed until it is used again.
 """
 
 import contextlib
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 
 import duckdb
@@ -21,6 +22,7 @@ CHECKPOINT_BYTES = 32 << 20
 RESERVE_BYTES = 8 << 20
 """Free space, beside room for the next checkpoint, below which nothing more is taken."""
 MEMORY_LIMIT = "512MB"
+"""Buffers of a file that is open alone."""
 CLOSE_WAIT_S = 5.0
 """A download that nobody reads on must not keep the server from stopping."""
 
@@ -41,6 +43,9 @@ class ProjectFile:
         self._writing = threading.RLock()
         self._root: duckdb.DuckDBPyConnection | None = None
         self._users = 0
+        self._swapping = False
+        self._folding = True
+        self.used_at = time.monotonic()
         self._invalid = False
         self._closed = False
 
@@ -54,6 +59,7 @@ class ProjectFile:
         with self._connection() as connection:
             connection.execute("BEGIN TRANSACTION READ ONLY")
             yield connection
+        self.used_at = time.monotonic()
 
     @contextlib.contextmanager
     def write(self, room: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -77,21 +83,100 @@ class ProjectFile:
         with self._connection() as connection:
             yield connection
 
+    @property
+    def opened(self) -> bool:
+        """Whether the engine holds the file now."""
+        return self._root is not None
+
+    def limit_memory(self, limit: str) -> None:
+        """From now on the engine's buffers for this file have that limit."""
+        self._memory_limit = limit
+        with self._gate, contextlib.suppress(duckdb.Error):
+            if self._root is not None:
+                self._root.execute(f"SET memory_limit = '{limit}'")
+
+    def rest(self) -> bool:
+        """Close the file until it is used again; False when somebody uses it now."""
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
+            with self._gate:
+                if self._users or not self._folding:
+                    return False
+                self._let_go()
+                return True
+        finally:
+            self._writing.release()
+
     def close(self) -> None:
         """Wait for readers, though not for ever, fold the log into the file and close it."""
         with self._writing, self._gate:
             self._closed = True
             self._gate.wait_for(lambda: not self._users, timeout=CLOSE_WAIT_S)
-            if self._root is not None:
-                root, self._root = self._root, None
+            self._let_go()
+
+    @contextlib.contextmanager
+    def attached(self, other: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that also has the database ``other``, as ``fresh``; made where there is none."""
+        quoted = other.replace("'", "''")
+        with self._connection() as connection:
+            connection.execute(f"ATTACH '{quoted}' AS fresh")
+            try:
+                yield connection
+            finally:
                 with contextlib.suppress(duckdb.Error):
-                    if self._has_room():
-                        root.execute("CHECKPOINT")
-                root.close()
+                    connection.execute("ROLLBACK")
+                connection.execute("DETACH fresh")
+
+    @contextlib.contextmanager
+    def without_checkpoints(self) -> Iterator[None]:
+        """Fold nothing into the file meanwhile, so that row numbers stay as they are."""
+        with self._writing:
+            self._folding = False
+        try:
+            yield
+        finally:
+            self._folding = True
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every writer out."""
+        with self._writing:
+            yield
+
+    def replace(self, new: str) -> bool:
+        """Put the closed database ``new`` in the place of the file. Within ``hold``.
+
+        Readers end first; new ones wait. False when they took too long, or the file's log could not be folded in, which
+        would be taken for the new file's: nothing was changed then.
+        """
+        with self._gate:
+            self._swapping = True
+            try:
+                if not self._gate.wait_for(lambda: not self._users, timeout=CLOSE_WAIT_S):
+                    return False
+                self._let_go()
+                if os.path.exists(f"{self.path}.wal"):
+                    return False
+                os.rename(new, self.path)
+                _sync_folder(self._folder)
+                return True
+            finally:
+                self._swapping = False
+                self._gate.notify_all()
+
+    def _let_go(self) -> None:
+        if self._root is not None:
+            root, self._root = self._root, None
+            with contextlib.suppress(duckdb.Error):
+                if self._has_room():
+                    root.execute("CHECKPOINT")
+            root.close()
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         with self._gate:
+            self._gate.wait_for(lambda: not self._swapping)
             cursor = self._open().cursor()
             self._users += 1
         try:
@@ -189,6 +274,10 @@ class ProjectFile:
                 f"the disk of {self._folder} is full", code="disk_full", hint="make space; serving goes on meanwhile"
             )
 
+    def room_for(self, room: int) -> bool:
+        """Whether the disk has got that many bytes and the reserve beside."""
+        return self._has_room(room // 2)
+
     def _has_room(self, room: int = 0) -> bool:
         folder = self._folder if os.path.isdir(self._folder) else os.path.dirname(os.path.dirname(self._folder))
         try:
@@ -204,7 +293,7 @@ class ProjectFile:
             return 0
 
     def _checkpoint(self) -> None:
-        if self._log_bytes() < CHECKPOINT_BYTES or not self._has_room():
+        if not self._folding or self._log_bytes() < CHECKPOINT_BYTES or not self._has_room():
             return
         with contextlib.suppress(StepwardError), self.plain() as connection:
             connection.execute("CHECKPOINT")
@@ -232,3 +321,12 @@ class ProjectFile:
             hint="it was left as it is: restore a backup, or move the file away to begin anew",
             retry_after_s=60.0,
         )
+
+
+def _sync_folder(path: str) -> None:
+    """Make a rename last through a loss of power."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

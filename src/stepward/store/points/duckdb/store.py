@@ -2,19 +2,20 @@
 
 import contextlib
 import os
-import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from stepward.errors import StepwardError, StorageFull, Unavailable
+from stepward.errors import StepwardError, StorageFull
 from stepward.ingest.protocols import CommittedFrame, FrameRows, WriterPosition
 from stepward.ingest.records import decode_record
 from stepward.model.resources import Chart, Series, StepTable
 from stepward.store.layout import project_folder, project_names
 from stepward.store.points.duckdb.chart import read_chart
 from stepward.store.points.duckdb.commit import room, write_group
-from stepward.store.points.duckdb.file import MEMORY_LIMIT, ProjectFile
 from stepward.store.points.duckdb.names import Names
+from stepward.store.points.duckdb.projects import Project, Projects
 from stepward.store.points.duckdb.reads import export_lines, read_parts, read_series, read_steps
+from stepward.store.points.duckdb.rewrite import disorder, rewrite
 from stepward.store.points.lines import empty_reason
 from stepward.store.points.protocol import ChartQuery, RawPart
 
@@ -35,36 +36,24 @@ _DELETE = (
 )
 
 
-class _Project:
-    """A project's file and what its writer knows of it; ``names`` is None when it must be read again."""
-
-    def __init__(self, folder: str, memory_limit: str) -> None:
-        self.file = ProjectFile(folder, memory_limit)
-        self.names: Names | None = None
-
-
 class DuckDBPoints:
     """Points of all projects of a data folder that this process owns.
 
     Args:
         data: the data folder.
-        memory_limit: DuckDB's buffers, for each project that is in use.
     """
 
-    def __init__(self, data: str, *, memory_limit: str = MEMORY_LIMIT) -> None:
+    def __init__(self, data: str) -> None:
         self._data = data
-        self._memory_limit = memory_limit
-        self._projects: dict[str, _Project] = {}
-        self._lock = threading.Lock()
-        self._closed = False
+        self._projects = Projects(data, self._look_after)
 
     def projects(self) -> list[str]:
         """Projects that have a store, by name."""
-        return [name for name in project_names(self._data) if self._project(name).file.exists()]
+        return [name for name in project_names(self._data) if self._projects.of(name).file.exists()]
 
     def positions(self, project: str) -> Mapping[str, WriterPosition]:
         """Committed position of every writer of the project."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return {}
         with at.file.read() as connection:
@@ -72,7 +61,7 @@ class DuckDBPoints:
 
     def commit(self, project: str, frames: Sequence[FrameRows]) -> None:
         """Store frames in one transaction."""
-        at = self._project(project)
+        at = self._projects.of(project)
         try:
             with at.file.write(room(frames)) as connection:
                 if at.names is None:
@@ -81,10 +70,12 @@ class DuckDBPoints:
         except BaseException:
             at.names = None
             raise
+        finally:
+            at.committed_at = time.monotonic()
 
     def unsettled(self, project: str) -> list[CommittedFrame]:
         """Frames in commit order that an applier may have missed."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return []
         with at.file.read() as connection:
@@ -93,7 +84,7 @@ class DuckDBPoints:
 
     def settle(self, project: str, before: int) -> None:
         """Drop what ``unsettled`` keeps of frames received before that instant."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if at.file.exists():
             with at.file.write() as connection:
                 connection.execute("DELETE FROM unsettled WHERE received_at < ?", [before])
@@ -102,7 +93,7 @@ class DuckDBPoints:
         self, project: str, *, after: int = 0, run: str | None = None, kinds: Sequence[str] = (), limit: int = 1000
     ) -> list[RawPart]:
         """Raw parts behind a cursor, in commit order."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return []
         with at.file.read() as connection:
@@ -110,7 +101,7 @@ class DuckDBPoints:
 
     def series(self, project: str, run: str) -> list[Series]:
         """The metrics of a run, by name."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return []
         with at.file.read() as connection:
@@ -118,7 +109,7 @@ class DuckDBPoints:
 
     def chart(self, project: str, query: ChartQuery) -> Chart:
         """The lines of one metric."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             reason = empty_reason((), query, run_has_points=False)
             return Chart(metric=query.metric, x=query.x, empty_reason=reason)
@@ -129,7 +120,7 @@ class DuckDBPoints:
         self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500
     ) -> StepTable:
         """The newest steps, oldest first."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return StepTable({}, [])
         with at.file.read() as connection:
@@ -137,20 +128,31 @@ class DuckDBPoints:
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, in order of arrival."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if at.file.exists():
             with at.file.read() as connection:
                 yield from export_lines(connection, run, attempts)
 
     def delete_run(self, project: str, run: str) -> None:
         """Forget a run."""
-        at = self._project(project)
+        at = self._projects.of(project)
         if not at.file.exists():
             return
+        at.deletions += 1  # ends a rewrite, which would bring the run back
         with at.file.write() as connection:
+            at.deletions += 1
             at.names = None
             for statement in _DELETE:
                 connection.execute(statement, [run])
+
+    def tidy(self, project: str) -> bool:
+        """Write a project's points anew, in order; False when that could not be done now."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return False
+        with at.file.read() as connection:
+            points = disorder(connection).points
+        return self._rewrite(at, points)
 
     def backup(self, folder: str) -> None:
         """Write a consistent copy of each project's store while serving goes on."""
@@ -165,11 +167,7 @@ class DuckDBPoints:
 
     def close(self) -> None:
         """Write everything down and let go of the files."""
-        with self._lock:
-            projects, self._projects = self._projects, {}
-            self._closed = True
-        for at in projects.values():
-            at.file.close()
+        self._projects.close()
 
     def _copy(self, project: str, path: str) -> None:
         partial = f"{path}.partial"
@@ -178,7 +176,7 @@ class DuckDBPoints:
                 os.remove(left)
         quoted = partial.replace("'", "''")
         try:
-            with self._project(project).file.plain() as connection:
+            with self._projects.of(project).file.plain() as connection:
                 connection.execute(f"ATTACH '{quoted}' AS backup")
                 try:
                     connection.execute("COPY FROM DATABASE points TO backup")
@@ -190,12 +188,15 @@ class DuckDBPoints:
             raise
         os.rename(partial, path)
 
-    def _project(self, project: str) -> _Project:
-        with self._lock:
-            if self._closed:
-                raise Unavailable("the points store is closed", code="store_closed")
-            at = self._projects.get(project)
-            if at is None:
-                at = _Project(project_folder(self._data, project), self._memory_limit)
-                self._projects[project] = at
-            return at
+    def _look_after(self, project: str, at: Project) -> None:
+        """Put a file in order when that pays: called by the keeper."""
+        if not at.file.exists():
+            return
+        with at.file.plain() as connection:
+            found = disorder(connection)
+        if found.worth(time.monotonic() - at.committed_at):
+            self._rewrite(at, found.points)
+
+    def _rewrite(self, at: Project, points: int) -> bool:
+        deletions = at.deletions
+        return rewrite(at.file, points, lambda: self._projects.over or at.deletions != deletions)
