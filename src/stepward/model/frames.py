@@ -13,6 +13,7 @@ A frame with a damaged byte, a wrong length, columns of unequal lengths or numbe
 stable code. Parts of an unknown kind are kept as they came: a newer peer may know them.
 """
 
+import re
 import struct
 import zlib
 from typing import Any
@@ -32,6 +33,9 @@ MAX_INFLATED_BYTES = 64 << 20
 """Largest body after decompression; a small body may not unfold without limit."""
 MAX_NAME = 1024
 """Characters of a metric name, unit, phase or stream name."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Ids become names of folders and keys of rows: one that could be a path never gets past the door."""
 
 _HEAD = struct.Struct("<4sBBHI")
 _CRC = struct.Struct("<I")
@@ -336,9 +340,11 @@ def _decode_body(body: bytes | memoryview) -> Frame:
         raise _malformed(f"not a frame: {error}") from None
     if not 0 <= frame.seq < frame.end <= _INT64_MAX:
         raise _malformed(f"the range [{frame.seq}, {frame.end}) is no range")
-    for name in ("project", "run", "writer"):
-        if not 0 < len(getattr(frame, name)) <= MAX_NAME:
-            raise _malformed(f"{name} is empty or longer than {MAX_NAME} characters")
+    for name, id in (("run", frame.run), ("writer", frame.writer)):
+        if not _ID.fullmatch(id):
+            raise _malformed(f"{name} is {id[:80]!r}, no id of 1 to 64 letters, digits, _ and -")
+    if not 0 < len(frame.project) <= MAX_NAME:
+        raise _malformed(f"project is empty or longer than {MAX_NAME} characters")
     return frame
 
 

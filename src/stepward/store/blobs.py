@@ -1,7 +1,7 @@
 """Blobs: bytes under a key that never change, in a folder.
 
 A blob is written whole or not at all (temporary name, sync, rename); the same key written again is the same bytes again.
-Keys are relative paths made by stepward itself.
+Keys are relative paths; the ids in them passed `model.frames`, which lets none be a path.
 """
 
 import contextlib

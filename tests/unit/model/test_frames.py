@@ -35,6 +35,7 @@ def blocks(draw: st.DrawFn) -> Block:
 
 
 names = st.text(min_size=1, max_size=1024)
+ids = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 payloads = st.one_of(
     st.builds(Points, st.lists(st.builds(SeriesDef, st.integers(0, 1 << 31), names, st.just("s"))), st.lists(blocks())),
     st.builds(Logs, st.lists(st.builds(LogChunk, names, st.integers(0, 1 << 62), st.binary(), st.just([])))),
@@ -49,8 +50,8 @@ def some_frames(draw: st.DrawFn) -> Frame:
     kind_of = {kind: name for name, kind in frames.KINDS.items()}
     return Frame(
         project=draw(names),
-        run=draw(names),
-        writer=draw(names),
+        run=draw(ids),
+        writer=draw(ids),
         seq=seq,
         end=seq + draw(st.integers(1, 1 << 20)),
         sent_at=draw(INT64),
@@ -169,6 +170,14 @@ def test_a_part_that_contradicts_itself_is_malformed(content: frames.Payload) ->
 def test_a_range_that_is_none_is_malformed(seq: int, end: int) -> None:
     with pytest.raises(ParseError, match="no range"):
         frames.decode(frames.encode(a_frame([], seq=seq, end=end)))
+
+
+@pytest.mark.parametrize("id", ["", ".", "..", "../other", "a/b", "a\\b", "a.b", "é", "a\0", "a\n", "a" * 65])
+@pytest.mark.parametrize("name", ["run", "writer"])
+def test_an_id_that_could_be_a_path_never_gets_in(name: str, id: str) -> None:
+    with pytest.raises(ParseError, match=name) as refused:
+        frames.decode(frames.encode(msgspec.structs.replace(a_frame([]), **{name: id})))
+    assert refused.value.code == "frame_malformed"
 
 
 def a_frame(parts: list[frames.Part], seq: int = 0, end: int = 1) -> Frame:
