@@ -1,7 +1,7 @@
 """The wrapper's signals: blocked and waited for, so that each is handled in one place, with its sender known.
 
 A signal that was ignored when the wrapper started (``nohup``, a shell's background job) stays ignored, for the ranks
-too. slurmstepd signals every process of a job step, so what it sent to the wrapper is already with the ranks; a batch
+too; SIGCHLD alone does not. slurmstepd signals every process of a job step, so what it sent to the wrapper is already with the ranks; a batch
 script's signal goes to the script alone (``--signal=B:``), so there it is forwarded.
 """
 
@@ -40,10 +40,11 @@ class Signals:
     """
 
     def __init__(self) -> None:
+        # Where the caller ignores it, the kernel would reap the ranks and nobody learn how they ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         wanted = {*FORWARDED, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH}
         # A blocked signal is queued even when it is ignored, so those must be left out.
-        ignored = {s for s in wanted if signal.getsignal(s) is signal.SIG_IGN}
-        self._waited = wanted - ignored | {signal.SIGCHLD}
+        self._waited = {s for s in wanted if signal.getsignal(s) is not signal.SIG_IGN}
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
 
     def wait(self, timeout_s: float) -> Received | None:

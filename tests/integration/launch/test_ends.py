@@ -42,6 +42,13 @@ def test_end_of_a_single_process(run, journals, code, expected, state, signal_na
     assert [exit.rank for exit in found.exits] == [0, None]
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_end_is_known_though_the_caller_ignores_the_ends_of_children(run, journals, code):
+    ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # noqa: E731
+    assert run("--", PY, "-c", f"raise SystemExit({code})", preexec_fn=ignore).returncode == code
+    assert journals().end().exit_code == code
+
+
 def test_last_lines_are_kept_with_the_end(run, journals):
     run("--", PY, "-c", "for i in range(80): print(i)\nraise ValueError('no such layer')")
     tail = journals().end().tail
