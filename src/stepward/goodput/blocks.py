@@ -42,15 +42,15 @@ def blocks_of(attempt: Attempt) -> list[Block]:
     by_rank = {rank: steps for rank, steps in attempt.steps.items() if steps}
     if not by_rank:
         return []
-    merged = next(iter(by_rank.values())) if len(by_rank) == 1 else _merge(list(by_rank.values()))
+    merged = next(iter(by_rank.values())) if len(by_rank) == 1 else _merge(list(by_rank.values()), attempt.after)
     return _blocks(merged, attempt)
 
 
-def _merge(ranks: Sequence[list[RankStep]]) -> list[RankStep]:
+def _merge(ranks: Sequence[list[RankStep]], after: int | None) -> list[RankStep]:
     """Steps of the job: from the first rank's start to the last rank's end, never before the job's step before."""
     groups: dict[tuple[int, int], list[RankStep]] = {}
     for steps in ranks:
-        segment, before = 0, None
+        segment, before = 0, after
         for step in steps:
             if before is not None and step.step <= before:
                 segment += 1
@@ -73,7 +73,7 @@ def _blocks(steps: Sequence[RankStep], attempt: Attempt) -> list[Block]:
     last = len(steps) - 1
     open_fate = Fate.IN_FLIGHT if attempt.running else Fate.INCOMPLETE
     finished = attempt.reason == "finished"
-    before: int | None = None
+    before = attempt.after
     for at, step in enumerate(steps):
         ahead = steps[at + 1].step - step.step if at < last else 0
         quotient = False
@@ -85,7 +85,8 @@ def _blocks(steps: Sequence[RankStep], attempt: Attempt) -> list[Block]:
             count = step.every or (blocks[-1].count if blocks else 1)
             quotient = count > 1
         fate = open_fate if step.open and not finished else Fate.COMPLETE
+        first = not at and attempt.after is None
         rewind = before is not None and step.step <= before
-        blocks.append(Block(step.step, count, step.start, step.end, fate, quotient, not at, rewind))
+        blocks.append(Block(step.step, count, step.start, step.end, fate, quotient, first, rewind))
         before = step.step
     return blocks

@@ -37,7 +37,7 @@ class Phase(msgspec.Struct, gc=False):
 class Attempt(msgspec.Struct):
     """One launch: [start, end), why it ended (None: it is running), what its ranks reported.
 
-    ``continued``: its first steps are not among ``steps``, they are accounted for elsewhere (``live``).
+    ``after``: steps up to this one are not among ``steps``, they are accounted for elsewhere (``live``).
     """
 
     number: int
@@ -49,7 +49,7 @@ class Attempt(msgspec.Struct):
     steps: dict[Rank, list[RankStep]] = {}
     phases: dict[Rank, list[Phase]] = {}
     stalls: list[tuple[int, int]] = []
-    continued: bool = False
+    after: int | None = None
 
     @property
     def running(self) -> bool:

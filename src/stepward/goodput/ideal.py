@@ -1,6 +1,7 @@
 """The ideal step (rule 8): the lowest median of any 20 consecutive net steps."""
 
-from bisect import insort
+from bisect import bisect_left, insort
+from collections import deque
 
 WINDOW = 20
 
@@ -40,16 +41,28 @@ def _median(ordered: list[int]) -> int:
 
 
 class RollingMedian:
-    """Median of the last ``WINDOW`` values, one at a time; for live figures."""
+    """Median of the last ``WINDOW`` values, one at a time; for live figures.
+
+    Attributes:
+        median: of the values so far, None without any.
+        full: as many as a window holds have come.
+    """
 
     def __init__(self) -> None:
-        self._recent: list[int] = []
+        self.median: int | None = None
+        self._recent: deque[int] = deque()
         self._ordered: list[int] = []
+
+    @property
+    def full(self) -> bool:
+        """See the class."""
+        return len(self._recent) == WINDOW
 
     def add(self, net: int) -> int:
         """Take a value in; the median of the window that it closes."""
-        if len(self._recent) == WINDOW:
-            self._ordered.remove(self._recent.pop(0))
+        if self.full:
+            del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
         self._recent.append(net)
         insort(self._ordered, net)
-        return _median(self._ordered)
+        self.median = _median(self._ordered)
+        return self.median

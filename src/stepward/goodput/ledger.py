@@ -50,8 +50,8 @@ class Ledger(msgspec.Struct):
     assumptions: list[str]
 
 
-class _Part(msgspec.Struct, gc=False):
-    """Some equal steps of a block that share their fate."""
+class Part(msgspec.Struct, gc=False):
+    """Some equal steps of a block that share their fate: net ns of all of them, and what lies over them."""
 
     step: int
     count: int
@@ -69,10 +69,12 @@ def account(history: History, ideal: int | None = None) -> Ledger:
         history: see ``history.build``.
         ideal: the ideal step in ns, where somebody knows better than the run itself.
     """
-    return _Accountant(history, ideal).ledger()
+    return Accountant(history, ideal).ledger()
 
 
-class _Accountant:
+class Accountant:
+    """Puts the time of one history into buckets, attempt by attempt."""
+
     def __init__(self, history: History, ideal: int | None) -> None:
         self.history = history
         self.devices = _known_devices(history)
@@ -92,15 +94,17 @@ class _Accountant:
         self.assumed_compile = False
 
     def ledger(self) -> Ledger:
+        """Account for everything, once."""
         for index in range(len(self.history.attempts)):
-            self._account_attempt(index)
+            self._account_steps(index)
+            self.account_outside(index)
         buckets = dict.fromkeys(BUCKETS, 0)
         on_devices = dict.fromkeys(BUCKETS, 0)
         for own, devices in zip(self.by_owner, self.devices, strict=True):
             for bucket, ns in own.items():
                 buckets[bucket] += ns
                 on_devices[bucket] += ns * devices
-        for start, end, bucket, devices in self._ownerless():
+        for start, end, bucket, devices in self.ownerless():
             buckets[bucket] += end - start
             on_devices[bucket] += (end - start) * devices
         return Ledger(
@@ -112,7 +116,7 @@ class _Accountant:
             lost_steps=self.lost_steps,
             ideal=self.ideal,
             provisional=self.provisional if self._open and self.survival.checkpointed else 0,
-            overlap_device=self._overlap(),
+            overlap_device=self.overlap(),
             open=self._open,
             assumptions=self._assumptions(),
         )
@@ -142,7 +146,7 @@ class _Accountant:
     def _plain(self, index: int) -> list[bool]:
         """Which blocks need no closer look: bare, complete, of known count, not the first, and kept whatever happened.
 
-        Nearly all steps of nearly all runs; what is told of them here is what ``_parts`` would tell.
+        Nearly all steps of nearly all runs; what is told of them here is what ``parts`` would tell.
         """
         # A start that comes later reaches back less far: who is kept from the attempt's start on is kept.
         surely_kept = self.survival.first_unkept(self.history.attempts[index].start)
@@ -158,7 +162,8 @@ class _Accountant:
 
     # ── blocks into parts (rules 4 and 6) ──
 
-    def _parts(self, index: int, block: Block) -> Iterable[_Part]:
+    def parts(self, index: int, block: Block) -> Iterable[Part]:
+        """The steps of a block by their fate, with what lies over them."""
         if block.fate is not Fate.COMPLETE:
             return self._unfinished(index, block)
         count = block.count
@@ -167,7 +172,7 @@ class _Accountant:
             count = min(max((10 * net + self.ideal) // (10 * self.ideal), 1), block.count)
         return self._cut(index, block, count)
 
-    def _cut(self, index: int, block: Block, count: int) -> Iterator[_Part]:
+    def _cut(self, index: int, block: Block, count: int) -> Iterator[Part]:
         """A complete block of ``count`` steps, cut by equal shares of its wall time where some of them were lost."""
         kept = min(max(self.survival.first_unkept(block.start) - block.step, 0), count)
         middle = block.start + (block.end - block.start) * kept // count
@@ -178,9 +183,9 @@ class _Accountant:
             if steps:
                 net, over, wall = self._net(index, block, start, end)
                 if wall or start == end:
-                    yield _Part(step, steps, net, over, is_kept, True, block.first)
+                    yield Part(step, steps, net, over, is_kept, True, block.first)
 
-    def _unfinished(self, index: int, block: Block) -> Iterator[_Part]:
+    def _unfinished(self, index: int, block: Block) -> Iterator[Part]:
         """Complete steps of one ideal each, and the rest that nobody finished (rule 4)."""
         net, over, wall = self._net(index, block, block.start, block.end)
         if not wall:
@@ -200,7 +205,7 @@ class _Accountant:
             rest = step == block.step + complete and steps == 1 and not (is_complete and not in_flight)
             end = block.end if rest else self._after_net(index, block, start, steps * (self.ideal or 0))
             net, over, _ = self._net(index, block, start, end)
-            yield _Part(step, steps, net, over, is_kept, is_complete and not rest, block.first)
+            yield Part(step, steps, net, over, is_kept, is_complete and not rest, block.first)
             start = end
 
     def _net(self, index: int, block: Block, start: int, end: int) -> tuple[int, list[Stretch], int]:
@@ -227,8 +232,8 @@ class _Accountant:
 
     # ── instants into buckets (rules 7 and 8) ──
 
-    def _account_attempt(self, index: int) -> None:
-        own, tracks, blocks = self.by_owner[index], self.tracks[index], self.blocks[index]
+    def _account_steps(self, index: int) -> None:
+        own, blocks = self.by_owner[index], self.blocks[index]
         ideal, productive = self.ideal or 0, 0
         provisional = self._open and self.survival.checkpointed
         durable = self.survival.durable
@@ -238,9 +243,13 @@ class _Accountant:
             if is_plain and block.step + block.count <= settled and 10 * net <= 11 * block.count * ideal:
                 productive += net
                 continue
-            for part in self._parts(index, block):
-                self._account_part(own, part)
+            for part in self.parts(index, block):
+                self.account_part(own, part)
         own["productive"] += productive
+
+    def account_outside(self, index: int) -> None:
+        """Put what an attempt owns outside of its steps into buckets."""
+        own, tracks, blocks = self.by_owner[index], self.tracks[index], self.blocks[index]
         for start, end in tracks.owned:
             for gap_start, gap_end in gaps(((b.start, b.end) for b in blocks), start, end):
                 rest = gap_end - gap_start
@@ -249,7 +258,8 @@ class _Accountant:
                     rest -= stretch.end - stretch.start
                 own["other"] += rest
 
-    def _account_part(self, own: dict[str, int], part: _Part) -> None:
+    def account_part(self, own: dict[str, int], part: Part) -> None:
+        """Put the time of a part into the buckets of its owner."""
         for stretch in part.over:
             bucket = stretch.what if part.kept or stretch.what == "hang" else "recompute"
             own[bucket] += stretch.end - stretch.start
@@ -267,13 +277,13 @@ class _Accountant:
         if part.complete:
             self.lost_steps += part.count
 
-    def _excess(self, part: _Part) -> int:
+    def _excess(self, part: Part) -> int:
         """What a part took beyond its steps' ideal; 0 within the tolerance of ten per cent."""
         if self.ideal is None or 10 * part.net <= 11 * part.count * self.ideal:
             return 0
         return part.net - part.count * self.ideal
 
-    def _excess_bucket(self, part: _Part, excess: int) -> str:
+    def _excess_bucket(self, part: Part, excess: int) -> str:
         assert self.ideal is not None
         if part.first:
             self.assumed_compile |= part.kept
@@ -282,14 +292,14 @@ class _Accountant:
             return "hang"
         return "slow_steps"
 
-    def _count_provisional(self, part: _Part, productive: int) -> None:
+    def _count_provisional(self, part: Part, productive: int) -> None:
         durable = self.survival.durable
         beyond = part.count if durable is None else min(max(part.step + part.count - 1 - durable, 0), part.count)
         self.provisional += productive * beyond // part.count
 
     # ── time that no attempt owns (rules 2 and 7) ──
 
-    def _ownerless(self) -> Iterator[tuple[int, int, str, int]]:
+    def ownerless(self) -> Iterator[tuple[int, int, str, int]]:
         """(start, end, bucket, devices) of the stretches without an owner."""
         phases = self.history.early_phases
         known = flatten(
@@ -322,7 +332,7 @@ class _Accountant:
         before = [devices for a, devices in zip(self.history.attempts, self.devices, strict=True) if a.start <= t]
         return before[-1] if before else self.devices[0]
 
-    def _overlap(self) -> int:
+    def overlap(self) -> int:
         """Device ns of attempts that run while a newer one owns the wall."""
         overlap = 0
         for index, (attempt, devices) in enumerate(zip(self.history.attempts, self.devices, strict=True)):

@@ -21,7 +21,7 @@ class Survival:
     """Answers which steps of an execution are kept."""
 
     def __init__(self, history: History, blocks: Sequence[Sequence[Block]]) -> None:
-        starts = sorted(_starts(history, blocks), key=lambda start: start.t)
+        self.starts = starts = sorted(_starts(history, blocks), key=lambda start: start.t)
         self._times = [start.t for start in starts]
         self._lowest_later = [NEVER] * (len(starts) + 1)
         for at in range(len(starts) - 1, -1, -1):
@@ -49,7 +49,7 @@ def _starts(history: History, blocks: Sequence[Sequence[Block]]) -> list[Start]:
     starts: list[Start] = []
     for attempt, own in zip(history.attempts, blocks, strict=True):
         steps = [step for step in (attempt.resume_step, own[0].step if own else None) if step is not None]
-        if steps:
+        if steps and attempt.after is None:
             starts.append(Start(attempt.start, min(steps)))
         starts += [Start(block.start, block.step) for block in own if block.rewind]
     return starts
