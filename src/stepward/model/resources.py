@@ -188,6 +188,73 @@ class Chart(msgspec.Struct, kw_only=True):
     empty_reason: str | None = None
 
 
+class RunLine(Line, kw_only=True):
+    """The line of one of the runs that are compared."""
+
+    run: str
+
+
+class Comparison(msgspec.Struct, kw_only=True):
+    """One metric of several runs on one axis: the surviving line of each that has points in the range, in the order asked."""
+
+    metric: str
+    unit: str = ""
+    x: Literal["step", "time", "relative"]
+    lines: list[RunLine] = []
+
+
+class RankProfile(msgspec.Struct, kw_only=True):
+    """How a metric is spread over the ranks, by step: parallel columns, one entry a step, or a bucket of steps.
+
+    ``step`` is the first and ``step_last`` the last step of an entry. Of each rank and step, the newest finite point counts;
+    p50 and p99 are nearest-rank quantiles of those; ``argmin`` and ``argmax`` the lowest rank that has the extreme.
+    ``ranks`` counts the ranks that count, ``n_bad`` the points that are not finite.
+    """
+
+    metric: str
+    unit: str = ""
+    step: list[int] = []
+    step_last: list[int] = []
+    ranks: list[int] = []
+    n_bad: list[int] = []
+    min: list[float | None] = []
+    p50: list[float | None] = []
+    p99: list[float | None] = []
+    max: list[float | None] = []
+    argmin: list[int | None] = []
+    argmax: list[int | None] = []
+    empty_reason: str | None = None
+
+
+class Point(msgspec.Struct, kw_only=True):
+    """One point; ``time`` is an instant."""
+
+    attempt: int
+    rank: int | None = None
+    device: int | None = None
+    step: int
+    time: str
+    value: float
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    """A metric in numbers. Aggregates and nearest-rank quantiles are over finite values; None where there are none."""
+
+    metric: str
+    unit: str = ""
+    count: int = 0
+    n_nan: int = 0
+    n_posinf: int = 0
+    n_neginf: int = 0
+    min: float | None = None
+    p50: float | None = None
+    p99: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+
+
 class StepRow(msgspec.Struct):
     """One step of one rank: start (instant), duration and seconds per phase."""
 

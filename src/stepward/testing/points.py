@@ -6,10 +6,11 @@ hypothesis.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -20,28 +21,21 @@ from stepward.model import frames
 from stepward.model.frames import PhaseColumn, Source, Status
 from stepward.model.resources import Chart, Line
 from stepward.model.words import Clock, SourceKind
-from stepward.store.points.protocol import AttemptSpan, ChartQuery, PointsStore
+from stepward.store.points.protocol import AttemptSpan, ChartQuery, ComparedRun, CompareQuery, PointsStore
 from stepward.testing.frames import FrameWriter, points_part, steps_part
+from stepward.testing.points_model import (
+    LIMITS,
+    Sample,
+    bits,
+    bits_or_none,
+    expected_chart,
+    expected_profile,
+    nan_last,
+    nearest_rank,
+    surviving_points,
+)
 
-LIMITS = [-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 53) + 1, (1 << 63) - 2, (1 << 63) - 1]
 _runs = count()
-
-
-class Sample(NamedTuple):
-    """One point and where it belongs; ``part`` is the rank of a series of a source that is no rank."""
-
-    attempt: int
-    rank: int | None
-    device: int | None
-    step: int
-    time: int
-    value: float
-    part: int | None = None
-
-    @property
-    def of_rank(self) -> int | None:
-        """The rank that the point is about."""
-        return self.rank if self.part is None else self.part
 
 
 whole = st.integers(0, 12) | st.sampled_from(LIMITS)
@@ -107,6 +101,11 @@ def store_samples(store: PointsStore, run: str, metric: str, points: Sequence[Sa
         sequencer.committed()
 
 
+_NO_SHRINKING = [Phase.reuse, Phase.generate]
+"""Shrinking against a database takes minutes."""
+_SLOW = [HealthCheck.differing_executors, HealthCheck.too_slow]
+
+
 class PointsStoreSuite:
     """The questions. ``open_store`` opens the store of a data folder; called again after ``close``."""
 
@@ -125,9 +124,9 @@ class PointsStoreSuite:
 
     @settings(
         max_examples=100,
-        phases=[Phase.reuse, Phase.generate],  # shrinking against a database takes minutes
+        phases=_NO_SHRINKING,
         deadline=None,
-        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+        suppress_health_check=_SLOW,
     )
     @given(points=samples, query=queries())
     def test_a_chart_is_what_the_points_say(self, store: PointsStore, points: list[Sample], query: ChartQuery) -> None:
@@ -189,6 +188,92 @@ class PointsStoreSuite:
         assert store.chart("p", ChartQuery(run=run, metric="step/time")).lines[0].last == [42.0]
         assert [series.count for series in store.series("p", run) if series.metric == "step/time"] == [1]
 
+    @settings(max_examples=60, phases=_NO_SHRINKING, deadline=None, suppress_health_check=_SLOW)
+    @given(points=samples, query=queries())
+    def test_the_profile_of_ranks_is_what_the_points_say(
+        self, store: PointsStore, points: list[Sample], query: ChartQuery
+    ) -> None:
+        """Quantiles, ties, devices, points that come twice: as the protocol says, whatever the points."""
+        run = f"run_{next(_runs)}"
+        store_samples(store, run, query.metric, points)
+        profile = store.profile("p", _with_run(query, run))
+        assert [
+            (*row[:5], *map(bits_or_none, row[5:]))
+            for row in zip(
+                profile.step,
+                profile.step_last,
+                profile.ranks,
+                profile.argmin,
+                profile.argmax,
+                profile.min,
+                profile.p50,
+                profile.p99,
+                profile.max,
+                strict=True,
+            )
+        ] == expected_profile(points, query)
+        assert (profile.empty_reason is None) == bool(profile.step)
+
+    @settings(max_examples=60, phases=_NO_SHRINKING, deadline=None, suppress_health_check=_SLOW)
+    @given(points=samples, query=queries(), last=st.integers(1, 10))
+    def test_tail_and_stats_are_what_the_points_say(
+        self, store: PointsStore, points: list[Sample], query: ChartQuery, last: int
+    ) -> None:
+        """The newest surviving points; counts, quantiles and extremes of all."""
+        run = f"run_{next(_runs)}"
+        store_samples(store, run, query.metric, points)
+        query = _with_run(query, run)
+        there = surviving_points(points, query)
+        newest = sorted(there, key=lambda point: (point.step, point.time, nan_last(point.value)))[-last:]
+        tail = store.tail("p", query, attempts={"a0": 1, "a1": 2, "a2": 3}, last=last)
+        assert [(point.step, bits(point.value + 0.0)) for point in tail] == [
+            (point.step, bits(point.value + 0.0)) for point in newest
+        ]
+        stats, finite = store.stats("p", query), sorted(point.value for point in there if math.isfinite(point.value))
+        assert (stats.count, stats.n_nan) == (len(there), sum(math.isnan(point.value) for point in there))
+        assert stats.n_posinf + stats.n_neginf == len(there) - len(finite) - stats.n_nan
+        assert (stats.min, stats.max) == ((finite[0], finite[-1]) if finite else (None, None))
+        assert (stats.p50, stats.p99) == (nearest_rank(finite, 50), nearest_rank(finite, 99))
+        steps = [point.step for point in there]
+        assert (stats.first_step, stats.last_step) == (min(steps, default=None), max(steps, default=None))
+
+    @settings(max_examples=40, phases=_NO_SHRINKING, deadline=None, suppress_health_check=_SLOW)
+    @given(groups=st.lists(st.tuples(samples, st.integers(0, 20)), min_size=1, max_size=3), query=queries())
+    def test_runs_are_compared_in_the_same_buckets(
+        self, store: PointsStore, groups: list[tuple[list[Sample], int]], query: ChartQuery
+    ) -> None:
+        """Each line is that of a chart of the run alone in the range of all."""
+        runs = [f"run_{next(_runs)}" for _ in groups]
+        for run, (points, _) in zip(runs, groups, strict=True):
+            store_samples(store, run, query.metric, [point for point in points if _exact(point)])
+        compared = [ComparedRun(run, query.history, started) for run, (_, started) in zip(runs, groups, strict=True)]
+        asked = CompareQuery(
+            metric=query.metric, runs=compared, x=query.x, start=query.start, end=query.end, buckets=query.buckets
+        )
+        answer = store.compare("p", asked)
+        lines = {line.run: line for line in answer.lines}
+        assert list(lines) == [run for run in runs if run in lines]
+        every = [store.chart("p", _alone(query, run, None, None)) for run in compared]
+        xs = [x for chart in every for line in chart.lines for x in (line.x[0], line.x_last[-1])]
+        low = min(xs, default=0.0) if query.start is None else query.start
+        high = max(xs, default=0.0) if query.end is None else query.end
+        for one in compared:
+            alone = [line for line in store.chart("p", _alone(query, one, low, high)).lines if not line.abandoned]
+            assert (one.run in lines) == bool(alone)
+            if alone:
+                line = lines[one.run]
+                assert sum(line.count) == sum(alone[0].count)
+                assert (line.x[0], line.x_last[-1]) == (alone[0].x[0], alone[0].x_last[-1])
+                assert _extremes(line) == _extremes(alone[0])
+
+    def test_broken_clocks_are_compared_too(self, store: PointsStore) -> None:
+        """Times at both ends of int64, shifted to the start of their run."""
+        run = f"run_{next(_runs)}"
+        store_samples(store, run, "m", [Sample(0, 0, None, n, time, 1.0) for n, time in enumerate(LIMITS)])
+        for started in (LIMITS[0], 0, 1_700_000_000_000_000, LIMITS[-1]):
+            asked = CompareQuery(metric="m", runs=[ComparedRun(run, [], started)], x="relative")
+            assert sum(store.compare("p", asked).lines[0].count) == len(LIMITS)
+
     def test_series_tell_what_there_is(self, store: PointsStore) -> None:
         """Ranks, devices, count and range of steps of each metric."""
         run = f"run_{next(_runs)}"
@@ -225,7 +310,7 @@ class PointsStoreSuite:
         assert [(row["attempt"] - 1, row["rank"], row["device"], row["step"]) for row in rows] == [
             (point.attempt, point.of_rank, point.device, point.step) for point in points
         ]
-        assert [_bits(float(row["value"])) for row in rows] == [_bits(point.value) for point in points]
+        assert [bits(float(row["value"])) for row in rows] == [bits(point.value) for point in points]
         assert all(row["metric"] == 'm"é' for row in rows)
 
     def test_payloads_are_a_cursor_over_raw_parts(self, store: PointsStore) -> None:
@@ -309,122 +394,13 @@ class PointsStoreSuite:
         return rows
 
 
+def _exact(point: Sample) -> bool:
+    """Whether an axis of floats holds its x exactly."""
+    return abs(point.time) < 1 << 50 and abs(point.step) < 1 << 50
+
+
 def _with_run(query: ChartQuery, run: str) -> ChartQuery:
-    import msgspec
-
     return msgspec.structs.replace(query, run=run)
-
-
-def _bits(value: float) -> str:
-    return "nan" if math.isnan(value) else value.hex()
-
-
-# ── the model ──
-
-
-def expected_chart(points: Sequence[Sample], query: ChartQuery) -> list[Line]:
-    """The lines that the protocol's words demand, from a list of points."""
-    wanted = wanted_points(points, query)
-    low, high = _range(wanted, query)
-    if low is None or high is None or low > high:
-        return []
-    width = -(-(high - low + 1) // query.buckets)
-    lines: dict[Any, tuple[Line, dict[int, list[Sample]]]] = {}
-    for point in wanted:
-        at = _x(point, query)
-        if low <= at <= high:
-            key, line = _line_of(point, query)
-            buckets = lines.setdefault(key, (line, {}))[1]
-            buckets.setdefault((at - low) // width, []).append(point)
-    for line, buckets in lines.values():
-        for _, members in sorted(buckets.items()):
-            _add_bucket(line, members, query)
-    return [line for _, (line, _) in sorted(lines.items(), key=lambda item: item[0])]
-
-
-def wanted_points(points: Sequence[Sample], query: ChartQuery) -> list[Sample]:
-    """The points that a question is about: without the parts of a whole where one line is drawn over everything."""
-    wanted = [point for point in points if _asked_for(point, query)]
-    if query.by == "none" and any(point.part is None for point in wanted):
-        return [point for point in wanted if point.part is None]
-    return wanted
-
-
-def _asked_for(point: Sample, query: ChartQuery) -> bool:
-    return (
-        (query.rank is None or point.of_rank == query.rank)
-        and (query.device is None or point.device == query.device)
-        and (query.attempt is None or point.attempt + 1 == query.attempt)
-    )
-
-
-def _x(point: Sample, query: ChartQuery) -> int:
-    return point.step if query.x == "step" else point.time
-
-
-def _range(points: Sequence[Sample], query: ChartQuery) -> tuple[int | None, int | None]:
-    def bound(asked: float | None, cut: Callable[[float], int]) -> int | None:
-        if asked is None:
-            return None
-        if math.isinf(asked):
-            return LIMITS[-1] if asked > 0 else LIMITS[0]
-        if query.x == "step":
-            exact = cut(asked)
-        else:
-            exact = round(asked * 1e6) if math.isfinite(asked * 1e6) else (1 << 70) * (1 if asked > 0 else -1)
-            exact += query.run_started_us if query.x == "relative" else 0
-        return max(LIMITS[0], min(LIMITS[-1], exact))
-
-    xs = [_x(point, query) for point in points]
-    low, high = bound(query.start, math.ceil), bound(query.end, math.floor)
-    return (min(xs, default=None) if low is None else low, max(xs, default=None) if high is None else high)
-
-
-def _line_of(point: Sample, query: ChartQuery) -> tuple[Any, Line]:
-    """Sort key and empty line of a point: surviving lines first, then abandoned ones, newest attempt first."""
-    later = [span.first_step for span in query.history[point.attempt + 1 :] if span.first_step is not None]
-    stitched = query.attempt is None and not query.metric.startswith("system/")
-    abandoned = stitched and any(point.step >= first for first in later)
-    rank = point.of_rank
-    group: tuple[Any, ...] = ()
-    line = Line(rank=query.rank, device=query.device)
-    if query.by != "none":
-        group = (rank is None, -1 if rank is None else rank)
-        line = Line(rank=rank, device=query.device, node="n0")
-    if query.by == "device":
-        group += (-1 if point.device is None else point.device,)
-        line.device = point.device
-    line.attempt = query.attempt
-    if abandoned:
-        line.abandoned, line.attempt = True, point.attempt + 1
-    return (abandoned, -point.attempt if abandoned else 0, group), line
-
-
-def _add_bucket(line: Line, members: Sequence[Sample], query: ChartQuery) -> None:
-    def order(point: Sample) -> tuple[int, int, float]:
-        other = point.time if query.x == "step" else point.step
-        return (_x(point, query), other, point.value)
-
-    finite = sorted((point for point in members if math.isfinite(point.value)), key=order)
-    numbers = [point.value for point in finite]
-    xs = [_x(point, query) for point in members]
-    line.x.append(_shown(min(xs), query))
-    line.x_last.append(_shown(max(xs), query))
-    line.min.append(min(numbers, default=None))
-    line.max.append(max(numbers, default=None))
-    line.mean.append(math.fsum(value / len(numbers) for value in numbers) if numbers else None)
-    line.first.append(numbers[0] if numbers else None)
-    line.last.append(numbers[-1] if numbers else None)
-    line.count.append(len(members))
-    line.n_nan.append(sum(math.isnan(point.value) for point in members))
-    line.n_posinf.append(sum(point.value == math.inf for point in members))
-    line.n_neginf.append(sum(point.value == -math.inf for point in members))
-
-
-def _shown(x: int, query: ChartQuery) -> float:
-    if query.x == "step":
-        return float(x)
-    return (float(x) - (query.run_started_us if query.x == "relative" else 0)) / 1e6
 
 
 def assert_same(chart: Chart, lines: Sequence[Line]) -> None:
@@ -444,3 +420,20 @@ def assert_same(chart: Chart, lines: Sequence[Line]) -> None:
             assert high is not None
             assert low <= mean <= high
             assert abs(mean - exact) <= 1e-9 * max(abs(low), abs(high)) + 1e-300
+
+
+def _extremes(line: Line) -> tuple[float | None, float | None]:
+    lows, highs = [low for low in line.min if low is not None], [high for high in line.max if high is not None]
+    return min(lows, default=None), max(highs, default=None)
+
+
+def _alone(query: ChartQuery, run: ComparedRun, low: float | None, high: float | None) -> ChartQuery:
+    return ChartQuery(
+        run=run.run,
+        metric=query.metric,
+        x=query.x,
+        start=low,
+        end=high,
+        history=run.history,
+        run_started_us=run.started_us,
+    )

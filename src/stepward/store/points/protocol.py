@@ -13,7 +13,7 @@ import msgspec
 
 from stepward.ingest.protocols import PointsSink
 from stepward.model.frames import Source
-from stepward.model.resources import Chart, Series, StepTable
+from stepward.model.resources import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
 
 Axis = Literal["step", "time", "relative"]
 By = Literal["none", "rank", "device"]
@@ -21,6 +21,8 @@ By = Literal["none", "rank", "device"]
 MAX_LINES = 64
 """Lines of a chart that are not abandoned, and as many that are: more can't be told apart."""
 MAX_BUCKETS = 2000
+MAX_COMPARED = 100
+"""Runs of one comparison."""
 
 
 class AttemptSpan(msgspec.Struct, frozen=True):
@@ -67,6 +69,28 @@ class ChartQuery(msgspec.Struct, frozen=True, kw_only=True):
     run_started_us: int = 0
 
 
+class ComparedRun(msgspec.Struct, frozen=True):
+    """A run of a comparison, with its history and the origin of its ``relative`` axis."""
+
+    run: str
+    history: list[AttemptSpan]
+    started_us: int = 0
+
+
+class CompareQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of many runs, each as one line over everything that survives; the axis as in ``ChartQuery``.
+
+    The buckets are the same for all: their range is that of all runs where none is asked for.
+    """
+
+    metric: str
+    runs: list[ComparedRun]
+    x: Axis = "step"
+    start: float | None = None
+    end: float | None = None
+    buckets: int = 1000
+
+
 class RawPart(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a committed frame as it came; ``cursor`` grows in commit order."""
 
@@ -103,6 +127,23 @@ class PointsStore(PointsSink, Protocol):
         the ``x``/``first`` of its first and the ``x_last``/``last`` of its last bucket. Lines: lowest rank first, at most
         ``MAX_LINES``; abandoned ones behind them, newest attempt first.
         """
+
+    def compare(self, project: str, query: CompareQuery) -> Comparison:
+        """One line a run, at most ``MAX_COMPARED`` of them; runs without points in the range have none."""
+
+    def profile(self, project: str, query: ChartQuery) -> RankProfile:
+        """How the ranks differ, over what survives; ``start``, ``end`` and ``buckets`` are of steps, ``by`` means nothing.
+
+        Of the points of one rank and step, over all devices, the newest finite one counts: latest time, then highest value.
+        Where the range has more steps than buckets, an entry is over the values of all its steps.
+        The quantile q of n values is the one at place ceil(q * n) in their order.
+        """
+
+    def tail(self, project: str, query: ChartQuery, *, attempts: Mapping[str, int], last: int = 100) -> list[Point]:
+        """The ``last`` newest surviving points by step, then time, then value, oldest first; NaN is above all numbers."""
+
+    def stats(self, project: str, query: ChartQuery) -> Stats:
+        """All surviving points of a range in numbers; ``buckets`` and ``by`` mean nothing."""
 
     def steps(
         self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500

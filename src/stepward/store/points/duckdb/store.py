@@ -8,16 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from stepward.errors import StepwardError, StorageFull
 from stepward.ingest.protocols import CommittedFrame, FrameRows, WriterPosition
 from stepward.ingest.records import decode_record
-from stepward.model.resources import Chart, Series, StepTable
+from stepward.model.resources import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
 from stepward.store.layout import project_folder, project_names
 from stepward.store.points.duckdb.chart import read_chart
 from stepward.store.points.duckdb.commit import room, write_group
+from stepward.store.points.duckdb.compare import read_comparison
 from stepward.store.points.duckdb.names import Names
+from stepward.store.points.duckdb.profile import read_profile
 from stepward.store.points.duckdb.projects import Project, Projects
 from stepward.store.points.duckdb.reads import export_lines, read_parts, read_series, read_steps
 from stepward.store.points.duckdb.rewrite import disorder, rewrite
+from stepward.store.points.duckdb.values import read_stats, read_tail
 from stepward.store.points.lines import empty_reason
-from stepward.store.points.protocol import ChartQuery, RawPart
+from stepward.store.points.protocol import ChartQuery, CompareQuery, RawPart
 
 _OF_RUN = "SELECT id FROM sources WHERE run = $1"
 _SERIES_OF_RUN = f"SELECT id FROM series WHERE source IN ({_OF_RUN})"
@@ -115,6 +118,39 @@ class DuckDBPoints:
             return Chart(metric=query.metric, x=query.x, empty_reason=reason)
         with at.file.read() as connection:
             return read_chart(connection, query)
+
+    def compare(self, project: str, query: CompareQuery) -> Comparison:
+        """One line a run."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return Comparison(metric=query.metric, x=query.x)
+        with at.file.read() as connection:
+            return read_comparison(connection, query)
+
+    def profile(self, project: str, query: ChartQuery) -> RankProfile:
+        """How the ranks differ, by step."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            reason = empty_reason((), query, run_has_points=False)
+            return RankProfile(metric=query.metric, empty_reason=reason)
+        with at.file.read() as connection:
+            return read_profile(connection, query)
+
+    def tail(self, project: str, query: ChartQuery, *, attempts: Mapping[str, int], last: int = 100) -> list[Point]:
+        """The newest surviving points, oldest first."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            return read_tail(connection, query, attempts, last)
+
+    def stats(self, project: str, query: ChartQuery) -> Stats:
+        """The surviving points of a range in numbers."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return Stats(metric=query.metric)
+        with at.file.read() as connection:
+            return read_stats(connection, query)
 
     def steps(
         self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500
