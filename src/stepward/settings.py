@@ -7,14 +7,16 @@ found through its state file, after checking that its process is the same user's
 
 import json
 import os
+import re
 import stat
 import sys
-from typing import Any
 
 import msgspec
 
 from stepward.errors import UsageError
 from stepward.model.words import DEFAULT_PROJECT
+
+_LOOPBACK = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)", re.IGNORECASE)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     spool: str = ""
 
 
+class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of ``config.toml`` that are read; others are let be."""
+
+    server: str | None = None
+    token: str | None = None
+    project: str | None = None
+
+
 class ServerFile(msgspec.Struct, kw_only=True):
     """What a running local server writes about itself."""
 
@@ -47,19 +57,20 @@ def load(*, server: str | None = None, token: str | None = None, project: str | 
     """The settings of this process; arguments outrank everything.
 
     Raises:
-        UsageError: ``bad_config_file`` (unreadable, or readable by others), ``bad_server_url``.
+        UsageError: ``bad_config_file`` (not understood, or readable by others), ``bad_server_url``.
     """
     env, file = os.environ, _config_file()
-    url = server or env.get("STEPWARD_SERVER") or file.get("server")
-    secret = token or env.get("STEPWARD_TOKEN") or (file.get("token") if not url or url == file.get("server") else None)
-    local = _local_server(url)
+    url = server or env.get("STEPWARD_SERVER") or file.server
+    kept = file.token if url and file.server and _place(url) == _place(file.server) else None
+    secret = token or env.get("STEPWARD_TOKEN") or kept
+    local = local_server(url)
     if local is not None:
-        url = local.url
+        url = url or local.url
         secret = secret or _read_token(local)
     return Settings(
         server=_checked_url(url) if url else None,
         token=secret,
-        project=project or env.get("STEPWARD_PROJECT") or file.get("project") or DEFAULT_PROJECT,
+        project=project or env.get("STEPWARD_PROJECT") or file.project or DEFAULT_PROJECT,
         run=env.get("STEPWARD_RUN") or None,
         spool=env.get("STEPWARD_DIR") or f"/var/tmp/stepward-{os.getuid()}",
     )
@@ -77,7 +88,7 @@ def server_files() -> str:
     return f"{home}/stepward/servers"
 
 
-def _config_file() -> dict[str, Any]:
+def _config_file() -> ConfigFile:
     path = config_path()
     try:
         with open(path, "rb") as file:
@@ -87,28 +98,36 @@ def _config_file() -> dict[str, Any]:
                 )
             data = file.read()
     except OSError:
-        return {}
+        return ConfigFile()
     # Imported on use: most training processes have no file (rule 4 of ARCHITECTURE.md).
     import tomllib
 
     try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}", code="bad_config_file", hint="mend or remove it") from None
+        return msgspec.convert(tomllib.loads(data.decode()), ConfigFile)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise UsageError(
+            f"{path} is not understood: {error}", code="bad_config_file", hint="mend or remove it"
+        ) from None
 
 
-def _local_server(url: str | None) -> ServerFile | None:
-    """The running local server at ``url``, or the only one of this user where no URL is given (newest of several)."""
+def local_server(url: str | None) -> ServerFile | None:
+    """The running local server of this user at ``url``; where no URL is given, the newest of all."""
     folder = server_files()
     try:
-        names = sorted(os.listdir(folder), key=lambda name: -os.stat(f"{folder}/{name}").st_mtime)
+        paths = [entry.path for entry in sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)]
     except OSError:
         return None
-    for name in names:
-        found = _read_server_file(f"{folder}/{name}")
-        if found is not None and (url is None or url.rstrip("/") == found.url.rstrip("/")):
+    wanted = None if url is None else _place(url)
+    for path in paths:
+        found = _read_server_file(path)
+        if found is not None and wanted in (None, _place(found.url)):
             return found
     return None
+
+
+def _place(url: str) -> str:
+    """A URL without what does not matter: a slash at its end, and which of its names the loopback interface goes by."""
+    return _LOOPBACK.sub("http://127.0.0.1", url.rstrip("/"), count=1)
 
 
 def _read_server_file(path: str) -> ServerFile | None:
@@ -130,8 +149,16 @@ def _read_token(local: ServerFile) -> str | None:
 
 
 def _checked_url(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
+    # Imported on use: a process that knows no server needs none of it (rule 4 of ARCHITECTURE.md).
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
         raise UsageError(
-            f"STEPWARD_SERVER is {json.dumps(url)}, not a URL", code="bad_server_url", hint="http://host:7070"
+            f"the server is {json.dumps(url)}, which is no URL", code="bad_server_url", hint="http://host:7070"
         )
     return url.rstrip("/")

@@ -18,7 +18,7 @@ from stepward.cli.figures import lasting, seconds_of, size
 from stepward.client.api import Client
 from stepward.errors import StepwardError
 from stepward.model.resources import Health, Session
-from stepward.settings import ServerFile, Settings, server_files
+from stepward.settings import Settings, local_server
 
 Status = Literal["ok", "warn", "bad"]
 
@@ -175,7 +175,7 @@ def data(seen: Visit) -> Check:
     """Whether the data folder of this user's local server is writable and has space."""
     from stepward.spool import roots
 
-    local = local_server(seen.settings.server)
+    local = local_server(seen.settings.server) if seen.settings.server else None
     if local is None:
         return Check("data", "ok", "no server of yours runs on this machine")
     free = shutil.disk_usage(local.data).free
@@ -221,23 +221,6 @@ def cgroup(seen: Visit) -> Check:
     return Check(
         "cgroup", "ok", f"version {here.version}, memory " + (f"limited to {size(limit)}" if limit else "unlimited")
     )
-
-
-def local_server(url: str | None) -> ServerFile | None:
-    """What the local server at ``url`` says about itself in the user's state folder."""
-    try:
-        names = os.listdir(server_files())
-    except OSError:
-        return None
-    for name in names:
-        try:
-            with open(f"{server_files()}/{name}", "rb") as file:
-                found = msgspec.json.decode(file.read(), type=ServerFile)
-        except (OSError, msgspec.MsgspecError):
-            continue
-        if found.url.rstrip("/") == url:
-            return found
-    return None
 
 
 CHECKS: tuple[Callable[[Visit], Check], ...] = (
