@@ -136,16 +136,16 @@ def exit_code(error: StepwardError) -> int:
 def from_problem(status: int, problem: dict[str, Any]) -> StepwardError:
     """Rebuild, from an RFC 9457 problem document, the error that the server raised.
 
-    An unknown status becomes a plain ``StepwardError`` so that a newer server never breaks an older client.
+    An unknown status becomes a plain ``StepwardError`` so that a newer server never breaks an older client; nor does any
+    member of the document, whoever wrote it. When to try again is said by the ``Retry-After`` header, not by the document.
     """
     message = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
     code = str(problem.get("code") or f"http_{status}")
     hint = problem.get("hint")
-    context = {k: v for k, v in problem.items() if k not in _PROBLEM_FIELDS}
-    for kind, (kind_status, _) in OUTCOMES.items():
-        if kind_status == status and kind not in (MissingExtra, StepwardError):
-            return kind(message, code=code, hint=hint, **context)
-    return StepwardError(message, code=code, hint=hint, **context)
+    kind = next((kind for kind, (other, _) in OUTCOMES.items() if other == status and kind is not MissingExtra), None)
+    error = (kind or StepwardError)(message, code=code, hint=None if hint is None else str(hint))
+    error.context = {key: value for key, value in problem.items() if key not in _PROBLEM_FIELDS}
+    return error
 
 
 _PROBLEM_FIELDS = frozenset({"type", "title", "status", "detail", "instance", "code", "hint"})

@@ -48,5 +48,14 @@ def test_the_client_raises_the_same_class(kind: type[StepwardError]) -> None:
     )
 
 
+@pytest.mark.parametrize("status", [400, 500, 501, 503])
+@pytest.mark.parametrize("member", ["message", "self", "hint", "context", "retry_after_s", "module"])
+def test_no_member_of_a_document_breaks_the_client(status: int, member: str) -> None:
+    error = from_problem(status, {"code": "odd", member: {"of": 1}})
+    assert error.code == "odd"
+    assert isinstance(error.hint, str | None)
+    assert isinstance(getattr(error, "retry_after_s", 1.0), float)
+
+
 def test_a_status_of_a_newer_server_is_still_an_error_of_ours() -> None:
     assert from_problem(418, {}).code == "http_418"

@@ -7,6 +7,8 @@ import msgspec
 
 from stepward.errors import StepwardError, Unavailable, UsageError, from_problem
 
+LONGEST_WAIT_S = 3600.0
+"""Whoever asks for a longer wait, or for ``inf``, is not believed."""
 _LATER = frozenset({429, 502, 503, 504})
 """Statuses that a proxy or a busy server gives without a problem document: later it may be another."""
 
@@ -38,7 +40,9 @@ def _problem(body: bytes) -> dict[str, Any] | None:
 
 
 def _seconds(text: str | None, default: float) -> float:
+    """A ``Retry-After`` in seconds; the default for a date, for what is no number, and for more than is waited for."""
     try:
-        return max(float(text), 0.0) if text else default
+        wait = float(text) if text else default
     except ValueError:
         return default
+    return wait if 0 <= wait <= LONGEST_WAIT_S else default

@@ -1,8 +1,8 @@
 """The wrapper's signals: blocked and waited for, so that each is handled in one place, with its sender known.
 
 A signal that was ignored when the wrapper started (``nohup``, a shell's background job) stays ignored, for the ranks
-too; SIGCHLD alone does not. slurmstepd signals every process of a job step, so what it sent to the wrapper is already with the ranks; a batch
-script's signal goes to the script alone (``--signal=B:``), so there it is forwarded.
+too; SIGCHLD alone does not. slurmstepd signals every process of a job step, so what it sent to the wrapper is already
+with the ranks; a batch script's signal goes to the script alone (``--signal=B:``), so there it is forwarded.
 """
 
 import contextlib

@@ -92,6 +92,13 @@ def test_the_class_that_the_server_raised_is_raised(recorded, kind):
     assert raised.value.context == {"position": 3}
 
 
+@pytest.mark.parametrize("asked", ["inf", "nan", "-5", "1e9", "soon", "", "Wed, 21 Oct 2026 07:28:00 GMT"])
+@pytest.mark.parametrize("body", [b"", b'{"code":"busy","retry_after_s":"inf"}'])
+def test_a_wait_that_cannot_be_meant_is_not_believed(asked, body):
+    error = error_of("x", 503, {"retry-after": asked}, body)
+    assert isinstance(error, Unavailable) and error.retry_after_s == 1.0
+
+
 def test_a_server_says_when_to_come_again():
     error = error_of("x", 503, {"retry-after": "7"}, b'{"code":"busy","detail":"later"}')
     assert isinstance(error, Unavailable) and error.retry_after_s == 7.0
