@@ -227,8 +227,9 @@ def _earlier_attempts(reading: Reading) -> None:
 def _compile_storm(reading: Reading) -> None:
     """A function that is compiled again and again between steps: a storm from the third time on."""
     for name, lines in reading.compiled.items():
-        between = sum(lines[0].number < row.line.number for row in reading.progress.rows)
-        if len(lines) >= 3 and (between or len(lines) > 5):
+        begun = reading.progress.first.get(lines[0].source)
+        late = [line for line in lines if begun is not None and line.number > begun]
+        if len(late) >= 2 or (begun is None and len(lines) > 5):
             last = lines[-1]
             reading.clues.append(
                 clue("compile_storm", "recompilation", Kind.LOG, last.source, last.number, last.text,

@@ -42,7 +42,7 @@ def diagnose(
         reading.clues += [*_exit_clues(exits), *_reader_clues(reading)]
         settle(reading)
         return document(reading, rank(reading))
-    except ZeroDivisionError as fault:
+    except Exception as fault:
         return nothing(
             f"a rule failed on these inputs: {type(fault).__name__}",
             [(note.source, note.why or "read") for note in reading.notes],

@@ -78,7 +78,7 @@ VOCABULARY: list[tuple[str, re.Pattern[str]]] = [
         ("iowait", r"io[ _.]?wait|\bwa\b"),
         ("steal", r"(?:cpu[ _.])?steal\w*"),
         ("cfs", r"nr_throttled|cfs[ _.]throttl\w*|cpu throttl\w*|throttled[ _.](?:time|periods)"),
-        ("load", r"(?:node_)?load(?:[ _.]?average|[ _.]?avg|1|5|15)\b|run ?queue"),
+        ("load", r"(?:node_)?load(?:[ _.]?average|[ _.]?avg|1|5|15)\b|\bload(?= \d)|run ?queue"),
         ("cpu", r"(?:host |node |cgroup )?cpu(?:[ _.](?:util\w*|usage|use|percent|busy))?(?: of the cgroup)?"),
         (
             "host_memory",

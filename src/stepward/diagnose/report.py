@@ -82,7 +82,11 @@ def _ended(reading: Reading, outcome: Outcome) -> bool | None:
 
 def _cause(one: Ranked, ranked: list[Ranked], reading: Reading) -> Cause:
     anchor = one.anchor
-    shown_clues = [clue for clue in one.clues if clue.role is not Role.CONTEXT][:MOST_EVIDENCE]
+    lines: dict[tuple[str, int, str], Clue] = {}
+    for clue in one.clues:
+        if clue.role is not Role.CONTEXT:
+            lines.setdefault((clue.source, clue.line, clue.text), clue)
+    shown_clues = list(lines.values())[:MOST_EVIDENCE]
     own = [clue.do for clue in one.clues if clue.do]
     who = suspects(one, ranked, reading)
     where = [*(f"rank {rank}" for rank in who.ranks[:4]), *who.nodes[:4]]

@@ -52,7 +52,7 @@ class Source:
     def _opened(self) -> IO[bytes]:
         if self.path == "-":
             raw: Any = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
-        elif not os.path.isfile(self.path) and not _is_pipe(self.path):
+        elif os.path.exists(self.path) and not os.path.isfile(self.path) and not _is_pipe(self.path):
             raise ValueError("not a regular file")
         else:
             raw = open(self.path, "rb", buffering=CHUNK)  # noqa: SIM115 - closed by the caller's with
@@ -91,10 +91,10 @@ class Source:
 
         name = next((encoding for mark, encoding in _BOMS if head.startswith(mark)), None)
         if name is None and b"\x00" in head[:4096]:
-            odd, even = head[1:4096:2].count(0), head[0:4096:2].count(0)
-            if odd > 4 * even + 8:
+            odd, even, half = head[1:4096:2].count(0), head[0:4096:2].count(0), max(1, len(head[:4096]) // 2)
+            if odd > 0.3 * half and even < 0.05 * half:
                 name = "utf-16-le"
-            elif even > 4 * odd + 8:
+            elif even > 0.3 * half and odd < 0.05 * half:
                 name = "utf-16-be"
             else:
                 self.encoding = "binary"
