@@ -46,11 +46,11 @@ def demo(folder, *arguments, **settings):
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_the_server_knows_what_happened(seed, tmp_path, record_property):
+def test_the_server_knows_what_happened(seed, tmp_path):
     began = time.monotonic()
     process = demo(tmp_path, "--seed", seed, "--once", "--steps", 400)
     output, _ = process.communicate(timeout=STORY_S)
-    record_property("story_s", round(time.monotonic() - began, 1))
+    print(f"seed {seed}: {time.monotonic() - began:.1f} s")
     assert process.returncode == 0, output
     (truth,) = (json.loads(path.read_text()) for path in tmp_path.glob("demo-*/truth.json"))
     facts = {fact["what"]: fact for fact in truth["facts"]}

@@ -1,8 +1,8 @@
 """No accepted point is lost or doubled, whatever dies: the training process, the server, its disk, the network.
 
 The child writes down each value after ``log()`` has returned (one ``os.write``, which a kill -9 does not undo); what the
-server exports is held against that record. Medians of the child's step are recorded, not asserted: they belong to the
-benchmarks.
+server exports is held against that record. Medians of the child's step are printed (``pytest -rP``), not asserted: they
+belong to the benchmarks.
 """
 
 import os
@@ -93,7 +93,7 @@ def samples(full_scale):
     return 200 if full_scale else 5
 
 
-def test_a_killed_process_loses_nothing(house, until, samples, record_property):
+def test_a_killed_process_loses_nothing(house, until, samples):
     dice = random.Random(7)
     medians = []
     for number in range(samples):
@@ -105,10 +105,10 @@ def test_a_killed_process_loses_nothing(house, until, samples, record_property):
         synced(house)
         assert_all_there(child, killed=True)
         medians.append(child.median_us())
-    record_property("median_step_us", round(statistics.median(medians), 1))
+    print(f"median step: {statistics.median(medians):.1f} µs")
 
 
-def test_a_server_killed_under_load_loses_nothing(empty_house, until, full_scale, record_property):
+def test_a_server_killed_under_load_loses_nothing(empty_house, until, full_scale):
     house, dice = empty_house, random.Random(11)
     house.start_server()
     child = Child(house, "loaded", steps=20_000 if full_scale else 4_000)
@@ -121,10 +121,10 @@ def test_a_server_killed_under_load_loses_nothing(empty_house, until, full_scale
     child.wait_end()
     synced(house)
     assert_all_there(child)
-    record_property("median_step_us", round(child.median_us(), 1))
+    print(f"median step: {child.median_us():.1f} µs")
 
 
-def test_a_server_that_is_down_costs_nothing(empty_house, full_scale, record_property):
+def test_a_server_that_is_down_costs_nothing(empty_house, full_scale):
     house = empty_house
     seconds = 60 if full_scale else 4
     child = Child(house, "alone", steps=seconds * 500, pause=0.0015)
@@ -132,10 +132,10 @@ def test_a_server_that_is_down_costs_nothing(empty_house, full_scale, record_pro
     house.start_server()
     synced(house)
     assert_all_there(child)
-    record_property("median_step_us", round(child.median_us(), 1))
+    print(f"median step: {child.median_us():.1f} µs")
 
 
-def test_a_black_hole_costs_nothing(empty_house, full_scale, record_property):
+def test_a_black_hole_costs_nothing(empty_house, full_scale):
     """Something accepts connections at the server's address and never answers."""
     house = empty_house
     house.env["STEPWARD_TOKEN"] = "a-token-that-nobody-will-ever-read"
@@ -147,7 +147,7 @@ def test_a_black_hole_costs_nothing(empty_house, full_scale, record_property):
     house.start_server()
     synced(house)
     assert_all_there(child)
-    record_property("median_step_us", round(child.median_us(), 1))
+    print(f"median step: {child.median_us():.1f} µs")
 
 
 class _BlackHole:
@@ -191,7 +191,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale, record_property):
+def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale):
     house = empty_house
     house.start_server()
     child = Child(house, "full", steps=20_000 if full_scale else 5_000)
@@ -206,7 +206,7 @@ def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale, r
     child.wait_end()
     synced(house)
     assert_all_there(child)
-    record_property("median_step_us", round(child.median_us(), 1))
+    print(f"median step: {child.median_us():.1f} µs")
 
 
 def _fill(path):
