@@ -51,7 +51,7 @@ def get_chart(
         rank=rank,
         device=device,
         attempt=attempt,
-        history=_history(head),
+        history=history_of(head),
         run_started_us=head.started_at,
     )
     return answer(request, parts.points.chart(head.project, query))
@@ -83,7 +83,7 @@ def export_run(parts: Given, who: Who, run: FromPath[str]) -> Stream:
 
 def newest_survivor(points: PointsStore, head: RunHead, metric: str) -> Survivor | None:
     """The newest surviving point of a metric: the end of its line. Its time is not known, so any later point replaces it."""
-    query = ChartQuery(run=head.id, metric=metric, buckets=1, history=_history(head))
+    query = ChartQuery(run=head.id, metric=metric, buckets=1, history=history_of(head))
     lines = [line for line in points.chart(head.project, query).lines if not line.abandoned and line.x_last]
     if not lines or not head.attempts:
         return None
@@ -93,7 +93,8 @@ def newest_survivor(points: PointsStore, head: RunHead, metric: str) -> Survivor
     return Survivor(step, 0, float("nan") if value is None else value, None, attempt)
 
 
-def _history(head: RunHead) -> list[AttemptSpan]:
+def history_of(head: RunHead) -> list[AttemptSpan]:
+    """The attempts of a run, for stitching."""
     return [AttemptSpan(row["key"], row["number"], row["first_step"], row["started_at"]) for row in head.attempts]
 
 

@@ -15,6 +15,7 @@ from stepward.api import (
     health,
     ingest,
     logs,
+    measures,
     points,
     projects,
     runs,
@@ -29,7 +30,7 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, health, ingest, logs, points, projects, runs, session, tokens, updates)
+MODULES = (backups, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
 
 
 def application(

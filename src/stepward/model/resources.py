@@ -234,7 +234,7 @@ class Point(msgspec.Struct, kw_only=True):
     device: int | None = None
     step: int
     time: str
-    value: float
+    value: Number
 
 
 class Stats(msgspec.Struct, kw_only=True):

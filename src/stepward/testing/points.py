@@ -226,7 +226,7 @@ class PointsStoreSuite:
         there = surviving_points(points, query)
         newest = sorted(there, key=lambda point: (point.step, point.time, nan_last(point.value)))[-last:]
         tail = store.tail("p", query, attempts={"a0": 1, "a1": 2, "a2": 3}, last=last)
-        assert [(point.step, bits(point.value + 0.0)) for point in tail] == [
+        assert [(point.step, bits(float(point.value) + 0.0)) for point in tail] == [
             (point.step, bits(point.value + 0.0)) for point in newest
         ]
         stats, finite = store.stats("p", query), sorted(point.value for point in there if math.isfinite(point.value))

@@ -30,6 +30,10 @@ ROUTES = [
     ("GET", "/api/v1/runs/{run}/series", READS),
     ("GET", "/api/v1/runs/{run}/points", READS),
     ("GET", "/api/v1/runs/{run}/steps", READS),
+    ("GET", "/api/v1/runs/{run}/ranks-profile", READS),
+    ("GET", "/api/v1/runs/{run}/tail", READS),
+    ("GET", "/api/v1/runs/{run}/stats", READS),
+    ("GET", "/api/v1/compare", READS),
     ("GET", "/api/v1/runs/{run}/events", READS),
     ("GET", "/api/v1/runs/{run}/logs", READS),
     ("GET", "/api/v1/runs/{run}/logs/{stream}", READS),
@@ -54,8 +58,10 @@ def request(server, method, path, token):
     path = path.format(run="run_absent", stream="s", id="tok_absent")
     if path == "/api/v1/live":
         path += "?run=" + "&run=".join("x" * 101)  # refused by the handler, since an open stream never ends
-    if path.endswith("/points"):
+    if path.endswith(("/points", "/ranks-profile", "/tail", "/stats")):
         path += "?metric=m"
+    if path == "/api/v1/compare":
+        path += "?metric=m&run=run_absent"
     body = {"name": "n", "kind": "viewer"} if path == "/api/v1/tokens" and method == "POST" else None
     body = {} if method == "PATCH" else body
     return server.ask(method, path, body, token=token)
@@ -98,7 +104,20 @@ def test_open_routes(server):
 
 def test_another_project_does_not_exist(server, tokens):
     theirs = server.writer("hidden", "theirs").begin(name="hidden")
-    for path in ("", "/config", "/sources", "/series", "/points?metric=m", "/steps", "/events", "/logs", "/export"):
+    for path in (
+        "",
+        "/config",
+        "/sources",
+        "/series",
+        "/points?metric=m",
+        "/tail?metric=m",
+        "/steps",
+        "/events",
+        "/logs",
+        "/export",
+    ):
+        compared = server.get(f"/api/v1/compare?metric=m&run=seen&run={theirs.run}", token=tokens["admin"])
+        assert (compared.status, compared.code) == (404, "no_such_run")
         for named in (theirs.run, "hidden"):
             answer = server.get(f"/api/v1/runs/{named}{path}", token=tokens["admin"])
             assert (answer.status, answer.code) == (404, "no_such_run"), path

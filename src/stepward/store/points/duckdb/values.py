@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from stepward.model.resources import Point, Stats, instant
+from stepward.model.resources import Point, Stats, instant, number
 from stepward.store.points.duckdb.chart import asked_range
 from stepward.store.points.duckdb.selection import literal, rows_of, select, span
 from stepward.store.points.lines import surviving
@@ -50,7 +50,7 @@ def read_tail(
             device=found[series].device,
             step=step,
             time=instant(time),
-            value=value,
+            value=number(value),
         )
         for series, step, time, value in reversed(points)
     ]
