@@ -88,7 +88,11 @@ class DataFolder:
     def _write_format(self) -> None:
         path = f"{self.path}/format"
         if not os.path.exists(path):
-            _write_private(path, f"{FORMAT}\n")
+            try:
+                _write_private(path, f"{FORMAT}\n")
+            except OSError as error:
+                self.close()
+                raise _unwritable(self.path, error) from error
 
 
 def check_format(folder: str) -> None:
@@ -96,12 +100,15 @@ def check_format(folder: str) -> None:
 
     Raises:
         IncompatibleVersion: ``newer_format``.
+        UsageError: ``data_unwritable`` where it cannot even be read.
     """
     try:
-        with open(f"{folder}/format") as file:
+        with open(f"{folder}/format", encoding="utf-8", errors="replace") as file:
             found = file.read().strip()
     except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        raise _unwritable(folder, error) from error
     if not found.isdigit() or int(found) > FORMAT:
         raise IncompatibleVersion(
             f"{folder} was written by a newer stepward (format {found!r}, this one knows {FORMAT})",
@@ -148,7 +155,7 @@ def _write_private(path: str, content: str) -> None:
 
 def _unwritable(path: str, error: OSError) -> UsageError:
     return UsageError(
-        f"the data folder {path} cannot be written: {error.strerror}",
+        f"the data folder {path} cannot be used: {error.strerror}",
         code="data_unwritable",
         hint="name a folder of your own by --data",
     )

@@ -19,6 +19,19 @@ def test_a_folder_has_one_owner(tmp_path):
     DataFolder(str(tmp_path / "data")).close()
 
 
+def test_a_folder_that_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
+    (tmp_path / "data" / "format").mkdir(parents=True)
+    with pytest.raises(UsageError) as caught:
+        DataFolder(str(tmp_path / "data"))
+    assert caught.value.code == "data_unwritable"
+    (tmp_path / "other" / "format.partial").mkdir(parents=True)
+    with pytest.raises(UsageError) as caught:
+        DataFolder(str(tmp_path / "other"))
+    assert caught.value.code == "data_unwritable"
+    (tmp_path / "other" / "format.partial").rmdir()
+    DataFolder(str(tmp_path / "other")).close()  # the lock was let go
+
+
 def test_the_token_stays_and_is_private(tmp_path):
     opened = DataFolder(str(tmp_path / "data"))
     token = opened.token()
