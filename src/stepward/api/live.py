@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
-from stepward.errors import StepwardError
 from stepward.model.resources import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, Run, RunRemoved, RunUpdate
 from stepward.store.catalog import Change, Principal
 
@@ -94,7 +93,7 @@ class LiveHub:
         self._loop.call_soon_threadsafe(self._take, changes)
 
     async def stream(self, client: LiveClient, allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """The bytes of a client's stream, until it goes, the hub stops, or ``allowed`` says no (looked at now and then)."""
+        """The bytes of a client's stream, until it goes, the hub stops, or ``allowed`` says no (asked for each message)."""
         self._clients.add(client)
         try:
             yield _HELLO
@@ -103,7 +102,7 @@ class LiveHub:
                     message = await asyncio.wait_for(client.queue.get(), KEEP_ALIVE_S)
                 except TimeoutError:
                     message = _ALIVE
-                if message is None or (message is _ALIVE and not allowed()):
+                if message is None or not allowed():
                     return
                 yield message
         finally:
@@ -124,9 +123,11 @@ class LiveHub:
             watched = [change for change in pending.values() if any(c.watches(change) for c in self._clients)]
             try:
                 await self._flush(watched)
-            except StepwardError as error:
-                # The clients learn of it by the next change; what they can read now is no better.
-                _log.warning("live updates were lost: %s", error)
+            except Exception:
+                # It must go on: no other change may come to tell of what was lost, so that everybody reads again.
+                _log.exception("live updates were lost")
+                for client in list(self._clients):
+                    client.put(_RESYNC)
 
     async def _flush(self, changes: Sequence[Change]) -> None:
         if not changes:

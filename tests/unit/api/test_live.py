@@ -6,6 +6,7 @@ import json
 import pytest
 
 from stepward.api.live import QUEUED, LiveClient, LiveHub
+from stepward.errors import Unavailable
 from stepward.model.resources import Run
 from stepward.model.words import TokenKind
 from stepward.store.catalog import Change, Principal
@@ -81,6 +82,43 @@ def test_a_stream_ends_when_its_credential_does(quick):
         return await collect(hub, client, lambda all: False, allowed=lambda: False)
 
     assert len(asyncio.run(scenario())) == 1
+
+
+def test_a_stream_that_is_never_idle_ends_with_its_credential_too():
+    async def scenario():
+        hub = LiveHub(lambda ids: [], lambda project, id: {})
+        client = LiveClient(EVERYTHING, all_runs=True, runs=frozenset())
+        for number in range(5):
+            client.put(b"%d" % number)
+        left = iter([True, True, False])
+        return await collect(hub, client, lambda all: len(all) > 3, allowed=lambda: next(left))
+
+    assert asyncio.run(scenario())[1:] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("error", [Unavailable("away", code="x"), ZeroDivisionError(), TimeoutError()])
+def test_an_update_that_fails_makes_everybody_read_again_and_ends_nothing(quick, error):
+    async def scenario():
+        faults = [error]
+        hub = LiveHub(lambda ids: _raise(faults.pop()) if faults else [run(id) for id in ids], lambda project, id: {})
+        await hub.start()
+        client = LiveClient(EVERYTHING, all_runs=True, runs=frozenset())
+        reading = asyncio.create_task(collect(hub, client, lambda all: b"resync" in all[-1]))
+        await asyncio.sleep(0)
+        hub._take([Change(project="p", run="a")])
+        await reading
+        again = asyncio.create_task(collect(hub, client, lambda all: b"event: run" in all[-1]))
+        await asyncio.sleep(0)
+        hub._take([Change(project="p", run="b")])
+        messages = await asyncio.wait_for(again, 10)
+        await hub.stop()
+        return data(messages[-1])["run"]["id"]
+
+    assert asyncio.run(scenario()) == "b"
+
+
+def _raise(error):
+    raise error
 
 
 def test_the_hub_ends_all_streams():
