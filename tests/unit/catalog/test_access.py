@@ -46,6 +46,20 @@ def test_a_link_works_once_and_not_for_ever(bench, access):
         access.login(late)
 
 
+def test_another_token_file_ends_all_that_the_last_one_opened(bench, access):
+    first = access.set_local("first", "me")
+    session, _ = access.login("first")
+    link, _ = access.new_link(first)
+    access.set_local("first", "me")
+    assert access.by_session(session) is not None
+    access.set_local("second", "me")
+    assert access.by_token("first") is None and access.by_session(session) is None
+    with pytest.raises(Unauthenticated):
+        access.login(link)
+    assert Access(bench.database, bench.clock).by_session(session) is None
+    assert access.by_token("second").at_least(TokenKind.ADMIN)
+
+
 def test_sessions_end(bench, access):
     made = access.create(VIEWER)
     session, _ = access.login(made.secret)

@@ -182,9 +182,9 @@ class Access:
         return msgspec.structs.replace(_resource(row), secret=secret)
 
     def set_local(self, secret: str, name: str) -> Principal:
-        """Make the secret of ``<data>/token`` the admin token ``local``; an earlier one no longer works."""
-        with self._lock:
-            self._tokens = {key: known for key, known in self._tokens.items() if known.principal.token != LOCAL}
+        """Make the secret of ``<data>/token`` the admin token ``local``; an earlier one, and what it opened, ends."""
+        if _hash(secret) not in self._tokens:
+            self._forget(LOCAL)
         row = {
             "id": LOCAL,
             "name": name,
@@ -217,14 +217,19 @@ class Access:
                 code="local_token",
                 hint="remove <data>/token and restart the server to change it",
             )
+        if not self._forget(id):
+            raise NotFound(f"there is no token {id!r}", code="no_such_token")
+
+    def _forget(self, id: str) -> bool:
+        """End a token with its sessions and links; whether there was one."""
         with self._database.write() as connection:
-            if connection.execute(sa.delete(tokens).where(tokens.c.id == id)).rowcount == 0:
-                raise NotFound(f"there is no token {id!r}", code="no_such_token")
             for table in (sessions, login_links):
                 connection.execute(sa.delete(table).where(table.c.token == id))
+            known = connection.execute(sa.delete(tokens).where(tokens.c.id == id)).rowcount > 0
         with self._lock:
             self._tokens = {key: known for key, known in self._tokens.items() if known.principal.token != id}
             self._sessions = {key: session for key, session in self._sessions.items() if session[0] != id}
+        return known
 
     def remember_use(self) -> None:
         """Write down when tokens were last used; called now and then, never on a request's way."""
