@@ -1,8 +1,6 @@
 """``stepward up``: the server, in the foreground. The only command that loads it."""
 
-import signal
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -29,8 +27,6 @@ def up(
     with needs("server"):
         from stepward.server.app import ServerSettings, serve
 
-    # uvicorn raises the signal again once it has stopped: that must unwind what is open, not kill the process.
-    signal.signal(signal.SIGTERM, _end)
     serve(
         ServerSettings(
             data=data,
@@ -41,8 +37,3 @@ def up(
             force=force,
         )
     )
-
-
-def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """An end that was asked for is a good end."""
-    raise SystemExit(0)

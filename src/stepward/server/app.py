@@ -4,6 +4,8 @@ A server owns its data folder, listens on loopback unless told otherwise, and en
 """
 
 import asyncio
+import contextlib
+import errno
 import getpass
 import logging
 import os
@@ -13,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -21,6 +22,7 @@ import uvicorn
 from litestar import Litestar
 
 import stepward
+from stepward.api.accounts import Accounts
 from stepward.api.door import LOOPBACK, ASGIApp, Door
 from stepward.api.live import LiveHub
 from stepward.api.parts import Parts, Waiting
@@ -133,6 +135,7 @@ class Server:
             access=access,
             points=points,
             logs=logs,
+            accounts=Accounts(runs, points, now_us),
             ingestor=Ingestor(points, appliers, now_us),
             hearing=hearing,
             waiting=Waiting(now_us),
@@ -179,7 +182,6 @@ class Server:
 
     async def _start(self) -> None:
         await self.parts.live.start()
-        await self.parts.ingestor.start()
         self._ticking = asyncio.create_task(
             tick_forever(
                 self.parts,
@@ -196,7 +198,7 @@ class Server:
 
     def close(self) -> None:
         """Close the stores and let go of the data folder."""
-        with suppress(StepwardError):
+        with contextlib.suppress(StepwardError):
             self.parts.access.remember_use()
         self.parts.points.close()
         self.parts.logs.close()
@@ -214,7 +216,7 @@ class Server:
 
 
 def create_app(settings: ServerSettings) -> Litestar:
-    """The application of a server with these settings, without the door that ``serve`` puts before it."""
+    """The application of a server with these settings, as its OpenAPI document is made from; ``serve`` serves it."""
     return Server(settings).app()
 
 
@@ -222,25 +224,25 @@ def serve(settings: ServerSettings) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Raises:
-        UsageError: ``port_taken``, ``bad_host``, and what the data folder raises.
+        StepwardError: ``port_taken``, ``bad_host``, and what data folder and stores raise, before anything is announced.
     """
-    listening = _listen(settings)
-    settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
-    try:
-        server = Server(settings)
-    except BaseException:
-        listening.close()
-        raise
     # uvicorn ends gracefully and then raises the signal again: it must not end us before the state file is gone.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    state = _write_state(settings, server)
+    with contextlib.ExitStack() as undo:
+        listening = _listen(settings)
+        undo.callback(listening.close)
+        server = Server(msgspec.structs.replace(settings, port=listening.getsockname()[1]))
+        undo.callback(server.close)
+        asyncio.run(server.parts.ingestor.start())
+        undo.pop_all()
+    state = _write_state(server)
     try:
-        _announce(settings, server)
+        _announce(server)
         _Uvicorn(server).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
-        with suppress(OSError):
+        with contextlib.suppress(OSError):
             os.unlink(state)
 
 
@@ -275,7 +277,7 @@ def _listen(settings: ServerSettings) -> socket.socket:
         listening.bind((settings.host, settings.port))
     except (OSError, OverflowError) as error:
         listening.close()
-        if getattr(error, "errno", None) == 98:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
             raise UsageError(
                 f"port {settings.port} of {settings.host} is taken",
                 code="port_taken",
@@ -288,10 +290,10 @@ def _listen(settings: ServerSettings) -> socket.socket:
     return listening
 
 
-def _write_state(settings: ServerSettings, server: Server) -> str:
+def _write_state(server: Server) -> str:
     folder = server_files()
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = f"{folder}/{settings.port}.json"
+    path = f"{folder}/{server.settings.port}.json"
     content = msgspec.json.encode(ServerFile(url=server.url, data=server.folder.path, pid=os.getpid()))
     descriptor = os.open(f"{path}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -300,7 +302,8 @@ def _write_state(settings: ServerSettings, server: Server) -> str:
     return path
 
 
-def _announce(settings: ServerSettings, server: Server) -> None:
+def _announce(server: Server) -> None:
+    settings = server.settings
     print(f"stepward {stepward.__version__} serves {server.url} (data: {server.folder.path})")
     print(f"Sign in: {server.login_link()}", flush=True)
     if not settings.loopback and not settings.allowed_hosts:

@@ -123,6 +123,17 @@ def test_a_damaged_catalog_is_left_untouched(data):
     assert (data / "catalog.db").read_bytes() == b"not a database" * 1000
 
 
+def test_a_damaged_points_file_is_told_before_anything_is_announced(data):
+    store = data / "projects" / "p" / "points.duckdb"
+    store.parent.mkdir(parents=True)
+    store.write_bytes(b"not a database" * 1000)
+    assert ServerProcess(data).refused()["code"] == "store_corrupt"
+    assert store.read_bytes() == b"not a database" * 1000
+    store.unlink()
+    with ServerProcess(data) as server:
+        assert server.get("/readyz").status == 200
+
+
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     assert ServerProcess(tmp_path / "file" / "data").refused()["code"] == "data_unwritable"
