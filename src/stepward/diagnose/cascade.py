@@ -9,49 +9,12 @@ from collections.abc import Iterable
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.launcher import Activity
 from stepward.diagnose.reading import Reading
+from stepward.diagnose.tables import table
 
-_HARDWARE = "cuda_kernel_fault collective_desync rendezvous_failure network_link timeout_budget framework_bug user_code_index hang_in_user_code"
-_LOST_PEER = "collective_desync rendezvous_failure timeout_budget"
 EXPLAINS: dict[str, frozenset[str]] = {
-    cause: frozenset(f"{symptoms} user_cancelled".split()) - {cause}
-    for cause, symptoms in {
-        "gpu_off_bus": f"{_HARDWARE} gpu_driver_firmware node_failure unschedulable resource_conflict workload_imbalance gpu_oom scheduler_limit",
-        "gpu_memory_ecc": f"{_HARDWARE} gpu_driver_firmware resource_conflict nvlink_fabric unschedulable scheduler_limit",
-        "gpu_driver_firmware": f"{_HARDWARE} unschedulable resource_conflict version_mismatch scheduler_limit",
-        "nvlink_fabric": f"{_HARDWARE} gpu_driver_firmware network_config scheduler_limit",
-        "network_link": f"{_LOST_PEER} storage_io external_service network_config node_failure hang_in_user_code scheduler_limit workload_imbalance",
-        "network_config": f"{_LOST_PEER} network_link external_service hang_in_user_code scheduler_limit version_mismatch",
-        "node_failure": f"{_LOST_PEER} network_link network_config external_service preemption storage_io gpu_off_bus checkpoint_corrupt unschedulable scheduler_limit",
-        "thermal_power": f"{_LOST_PEER} workload_imbalance host_contention input_bound",
-        "storage_full": f"{_LOST_PEER} checkpoint_corrupt storage_io checkpoint_stall framework_bug user_code_index data_pipeline external_service host_oom preemption",
-        "storage_io": f"{_LOST_PEER} checkpoint_stall data_pipeline input_bound checkpoint_corrupt hang_in_user_code user_code_index node_failure host_contention scheduler_limit resource_conflict",
-        "host_oom": f"{_LOST_PEER} data_pipeline framework_bug scheduler_limit preemption node_failure hang_in_user_code user_code_index resource_conflict cuda_kernel_fault input_bound",
-        "host_contention": f"{_LOST_PEER} input_bound workload_imbalance checkpoint_stall storage_io data_pipeline",
-        "os_limits": f"{_LOST_PEER} data_pipeline network_config storage_full user_code_index framework_bug host_oom storage_io external_service",
-        "external_service": f"{_LOST_PEER} data_pipeline user_code_index checkpoint_corrupt hang_in_user_code unschedulable version_mismatch network_config network_link",
-        "preemption": f"{_LOST_PEER} scheduler_limit user_code_index host_oom node_failure checkpoint_corrupt framework_bug network_link external_service data_pipeline hang_in_user_code",
-        "scheduler_limit": f"{_LOST_PEER} preemption user_code_index host_oom framework_bug network_link external_service data_pipeline",
-        "user_cancelled": f"{_LOST_PEER} preemption scheduler_limit network_link framework_bug host_oom",
-        "unschedulable": f"{_LOST_PEER} scheduler_limit preemption external_service",
-        "resource_conflict": f"{_LOST_PEER} gpu_oom gpu_driver_firmware network_config user_code_index cuda_kernel_fault framework_bug",
-        "version_mismatch": f"{_LOST_PEER} gpu_driver_firmware user_code_index cuda_kernel_fault",
-        "gpu_oom": f"{_LOST_PEER} cuda_kernel_fault framework_bug user_code_index hang_in_user_code network_config",
-        "numerics_nan": "collective_desync user_code_index cuda_kernel_fault timeout_budget data_pipeline rendezvous_failure",
-        "checkpoint_corrupt": f"{_LOST_PEER} user_code_index storage_io version_mismatch data_pipeline",
-        "checkpoint_stall": f"{_LOST_PEER} input_bound storage_io hang_in_user_code workload_imbalance",
-        "data_pipeline": f"{_LOST_PEER} user_code_index input_bound hang_in_user_code",
-        "hang_in_user_code": f"{_LOST_PEER} scheduler_limit external_service data_pipeline rendezvous_failure",
-        "timeout_budget": "collective_desync rendezvous_failure recompilation hang_in_user_code",
-        "user_code_index": f"{_LOST_PEER} cuda_kernel_fault hang_in_user_code network_link network_config",
-        "framework_bug": f"{_LOST_PEER} network_link user_code_index",
-        "cuda_kernel_fault": f"{_LOST_PEER} network_link network_config gpu_driver_firmware",
-        "recompilation": "timeout_budget input_bound workload_imbalance collective_desync",
-        "rendezvous_failure": "collective_desync timeout_budget",
-        "collective_desync": "timeout_budget rendezvous_failure",
-        "workload_imbalance": "collective_desync input_bound timeout_budget",
-        "input_bound": "collective_desync workload_imbalance timeout_budget",
-    }.items()
-}  # fmt: skip
+    cause: frozenset(symptoms) | ({"user_cancelled"} - {cause}) for cause, symptoms in table("explains").items()
+}
+"""Whose failure looks like which other's."""
 PERSISTENT = frozenset(
     {
         "thermal_power",
@@ -83,7 +46,7 @@ def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
         _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts, _compile_storm,
-        _first_contact, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
+        _first_contact, _wrong_network, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
     ):  # fmt: skip
         rule(reading)
 
@@ -232,8 +195,8 @@ def _compile_storm(reading: Reading) -> None:
         if len(late) >= 2 or (begun is None and len(lines) > 5):
             last = lines[-1]
             reading.clues.append(
-                clue("compile_storm", "recompilation", Kind.LOG, last.source, last.number, last.text,
-                     f"{name} was compiled {len(lines)} times", more=0.8, rank=last.rank)
+                clue("compile_storm", "recompilation", Kind.LOG, last,
+                     f"{name} was compiled {len(lines)} times", more=0.8)
             )  # fmt: skip
 
 
@@ -250,6 +213,14 @@ def _first_contact(reading: Reading) -> None:
     for one in _live(reading, "network_link"):
         if one.rule in {"ib_retry", "unreachable"} and not late:
             one.label, one.says = "network_config", "the first contact with a peer failed"
+
+
+def _wrong_network(reading: Reading) -> None:
+    """Slow collectives over TCP where no RDMA device was found are a setting, not a link."""
+    if any(one.rule == "no_ib" for one in reading.clues):
+        for one in _live(reading, "network_link"):
+            if one.rule == "metric_net_rate":
+                one.label, one.says = "network_config", "collectives are slow, and run over TCP"
 
 
 def _busy_rank(reading: Reading) -> None:
@@ -275,8 +246,8 @@ def _work(rank: int | None, activity: Activity) -> Clue:
     does = {"save": "was saving", "compile": "was compiling", "work": "was at long work"}[activity.kind]
     line = activity.line
     who = "a process" if rank is None else f"rank {rank}"
-    return clue(f"busy_{activity.kind}", label, Kind.LOG, line.source, line.number, line.text, f"{who} {does} while the others waited",
-                role=Role.ROOT if rank is not None else Role.EITHER, more=0.3 if rank is not None else 0.5, rank=rank, node=line.node, time=line.time)  # fmt: skip
+    return clue(f"busy_{activity.kind}", label, Kind.LOG, line, f"{who} {does} while the others waited",
+                role=Role.ROOT if rank is not None else Role.EITHER, more=0.3 if rank is not None else 0.5, rank=rank)  # fmt: skip
 
 
 def _heartbeats(reading: Reading) -> None:
@@ -295,8 +266,8 @@ def _heartbeats(reading: Reading) -> None:
                 "the task never spoke again; it died first",
             )
             reading.clues.append(
-                clue("task_gone", "node_failure", Kind.LOG, line.source, line.number, line.text,
-                     f"task {task} stopped and never spoke again", role=Role.EITHER, more=0.0, rank=task, time=line.time)
+                clue("task_gone", "node_failure", Kind.LOG, line,
+                     f"task {task} stopped and never spoke again", role=Role.EITHER, more=0.0, rank=task)
             )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from stepward.diagnose.lines import Line
+
 
 class Role(StrEnum):
     """What a clue can be in the story of a failure."""
@@ -76,34 +78,33 @@ def clue(
     rule: str,
     label: str | None,
     kind: Kind,
-    source: str,
-    line: int,
-    text: str,
+    line: Line,
     says: str,
     *,
     role: Role = Role.ROOT,
     more: float = 0.0,
+    text: str | None = None,
     rank: int | None = None,
     node: str | None = None,
-    time: float | None = None,
     names_node: bool = False,
-    episode: int = 0,
 ) -> Clue:
-    """A clue of a reader's own rule; ``more`` is added to the strength of its role."""
+    """A clue of a reader's own rule; ``more`` is added to the strength of its role.
+
+    ``text``, ``rank`` and ``node`` are the line's own where they are not given.
+    """
     return Clue(
         rule=rule,
         label=label,
         role=role,
         kind=kind,
-        source=source,
-        line=line,
-        last_line=line,
-        text=text,
+        source=line.source,
+        line=line.number,
+        last_line=line.number,
+        text=(line.text if text is None else text).strip(),
         says=says,
         strength=STRENGTH[role] + more,
-        rank=rank,
-        node=node,
-        time=time,
+        rank=line.rank if rank is None else rank,
+        node=node or line.node,
+        time=line.time,
         names_node=names_node,
-        episode=episode,
     )

@@ -10,6 +10,7 @@ from datetime import UTC, tzinfo
 from stepward.diagnose.cascade import settle
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.document import Document
+from stepward.diagnose.lines import Line
 from stepward.diagnose.ranking import rank
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.report import document, nothing
@@ -66,9 +67,8 @@ def _exit_clues(exits: Sequence[tuple[int, int]]) -> list[Clue]:
         label, more = _FATAL.get(number, (None, 0.0))
         says = f"rank {rank_} ended with " + (f"signal {number}" if number else f"exit code {code}")
         if code:
+            told = f"{rank_}={code}"
             role = Role.EITHER if label else Role.CASCADE
             rule = "sigkill" if number == 9 else "exit_code"
-            found.append(
-                clue(rule, label, Kind.EXIT, "--exit", 1, f"{rank_}={code}", says, role=role, more=more, rank=rank_)
-            )
+            found.append(clue(rule, label, Kind.EXIT, Line("--exit", 1, told, told, rank_), says, role=role, more=more))
     return found

@@ -7,108 +7,17 @@ prose. A statement keeps the line that it was read from. What it means is the ma
 import math
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC
 from typing import Any
 
 import msgspec
 
-from stepward.diagnose.lines import Line, clean
+from stepward.diagnose.lines import Attribution, Line, clean, read_line
+from stepward.diagnose.tables import table
 
-VOCABULARY: list[tuple[str, re.Pattern[str]]] = [
-    (name, re.compile(pattern, re.IGNORECASE))
-    for name, pattern in [
-        (
-            "data_wait",
-            r"data[ _.]?(?:wait|load\w*|time|stall|fetch)\w*|(?:loader|input|batch)[ _.]?(?:wait|stall|time)\w*|wait(?:s|ing)? (?:for|on) (?:data|input|batch\w*|the loader)",
-        ),
-        ("loader_cpu", r"(?:loader|dataloader|decode|input) (?:workers?|processes|threads)"),
-        (
-            "queue",
-            r"(?:prefetch|input|batch|data|loader)\w*[ _.]?(?:queue|buffer)\w*(?:[ _.](?:depth|size|len\w*|fill))?",
-        ),
-        (
-            "ecc_uncorrected",
-            r"(?:ecc|volatile|aggregate|dram|sram|hbm)?[ _.]?(?:uncorrect\w*|dbe)(?:[ _.]\w*)?(?:[ _.](?:ecc|errors?))*|double[- ]bit\w*",
-        ),
-        ("ecc_corrected", r"(?:single[- ]bit|correct(?:ed|able)|\bsbe\b)[ _.]?\w*(?:[ _.](?:ecc|errors?))*"),
-        ("remap", r"row[ _]?remap\w*|remapped rows|retired pages|page retirement"),
-        (
-            "nvlink_errors",
-            r"nvlink[ _.]?(?:\w+[ _.])?(?:crc|replay|recovery|flit|data|errors?)\w*(?:[ _.](?:errors?|count))*|ici[ _.]\w*err\w*",
-        ),
-        (
-            "link_errors",
-            r"symbol[ _.]?err\w*|link[ _.]?(?:downed|error[ _.]recovery|flaps?)|port[ _.]?(?:rcv|xmit)[ _.]?\w+|(?:rx|tx|crc|fec|phy)[ _.]?(?:err\w*|drop\w*|discard\w*)|packet[ _]?(?:loss|drops?)|out[ _.]of[ _.](?:sequence|buffer)|pfc[ _.]?\w*|pause frames|\bcnp\b",
-        ),
-        ("retransmits", r"\w*retrans\w*|rnr[ _.]?nak\w*|local[ _.]ack[ _.]timeout\w*"),
-        ("link_state", r"(?:port|link|carrier|oper)[ _.]?(?:state|status)|ibstat"),
-        (
-            "net_rate",
-            r"(?:nic|ib|rdma|network|net|roce|busbw|bus|all_?reduce|nccl|inter-?node)[ _.]?(?:bandwidth|throughput|bw|rate|rx|tx|busbw)\w*|busbw",
-        ),
-        (
-            "storage_rate",
-            r"(?:read|write|disk|storage|nfs|lustre|fs|filesystem|i/?o|object store|dataset)[ _.]?(?:read[ _.]|write[ _.])?(?:bandwidth|throughput|latency|iops|rate|speed|mb_s|await)\w*",
-        ),
-        (
-            "disk",
-            r"(?:disk|volume|file ?system|fs|partition|ckpt|checkpoint|scratch|root|/[\w/.-]+)[ _.]?(?:usage|used|free|avail\w*|full|space|capacity)\w*|inodes?(?:[ _.](?:used|free))?|quota|df -\w",
-        ),
-        ("shm", r"/dev/shm|shared memory|shm[ _.]\w+"),
-        (
-            "throttle",
-            r"throttl\w*(?:[ _.]reasons?\w*)?|clocks?[ _.]event[ _.]reasons?|(?:hw|sw)[ _.](?:thermal[ _.]|power[ _.])?(?:slowdown|brake)|thermal[ _.](?:violation|slowdown)\w*|power[ _.](?:violation|brake)\w*",
-        ),
-        (
-            "temperature",
-            r"(?:gpu|hbm|memory|mem|core|device|hotspot|inlet|cpu|chip|junction|dimm)?[ _.]?temp(?:erature)?s?\b(?:[ _.]c\b)?",
-        ),
-        ("clock", r"(?:sm|gpu|graphics|core|mem|cpu)[ _.]?(?:clock|freq\w*)\w*|\bclocks?\b"),
-        (
-            "device_memory",
-            r"(?:gpu|device|hbm|vram|cuda|fb|tpu)[ _.]?(?:mem(?:ory)?|fb)?[ _.]?(?:used|usage|alloc\w*|reserved|in use|peak)|(?:gpu|device|cuda|hbm|tpu)[ _.]mem(?:ory)?\b|\bvram\b|\bhbm\b",
-        ),
-        (
-            "duty",
-            r"(?:gpu|device|accelerator|tpu|tensor\w*|tensorcore|sm|mxu|xpu|npu)s?[ _.]?(?:core[ _.])?(?:util\w*|duty[ _.]?cycle|busy|active\w*|occupancy)|duty[ _.]?cycle|gpu_util",
-        ),
-        ("power", r"(?:gpu|board|device|node)?[ _.]?power(?:[ _.](?:draw|usage|w))?"),
-        ("cpu_pressure", r"cpu[ _.]?pressure\w*(?:[ _.](?:some|full|avg10))*|psi[ _.]cpu"),
-        ("io_pressure", r"io[ _.]?pressure\w*(?:[ _.](?:some|full|avg10))*|psi[ _.]io"),
-        ("memory_pressure", r"mem(?:ory)?[ _.]?pressure\w*(?:[ _.](?:some|full|avg10))*|psi[ _.]mem\w*"),
-        ("iowait", r"io[ _.]?wait|\bwa\b"),
-        ("steal", r"(?:cpu[ _.])?steal\w*"),
-        ("cfs", r"nr_throttled|cfs[ _.]throttl\w*|cpu throttl\w*|throttled[ _.](?:time|periods)"),
-        ("load", r"(?:node_)?load(?:[ _.]?average|[ _.]?avg|1|5|15)\b|\bload(?= \d)|run ?queue"),
-        ("cpu", r"(?:host |node |cgroup )?cpu(?:[ _.](?:util\w*|usage|use|percent|busy))?(?: of the cgroup)?"),
-        (
-            "host_memory",
-            r"\brss\b\w*|(?:host|node|system|container|cgroup|pod|process|worker)?[ _.]?(?:mem(?:ory)?|ram)(?:[ _.](?:current|usage|used|working_set\w*|rss))?|anon\w*",
-        ),
-        (
-            "save_time",
-            r"(?:checkpoint|ckpt|save|snapshot)\w*(?:[ _.](?:save|write|upload))?[ _.](?:time|duration|took|seconds|stall|blocking|block)\w*|(?:time (?:to|of|in) (?:save|checkpoint)\w*)|\bsaves?\b|checkpoint saves?",
-        ),
-        (
-            "compiles",
-            r"(?:re)?compil\w*(?:[ _.](?:count|events|cache|time|share))*|(?:jit|trace|graph)[ _.]?cache[ _.]?miss\w*|graph[ _.]breaks",
-        ),
-        ("grad_norm", r"grad(?:ient)?[ _.]?norm\w*"),
-        ("loss", r"(?:train[ _./]|lm[ _.]|total[ _.])?loss\b"),
-        ("imbalance", r"\w*imbalance\w*|(?:tokens|samples|seq\w*)[ _.](?:per|len\w*)[ _.]?\w*|max/mean"),
-        (
-            "wait",
-            r"(?:all_?reduce|collective|comm\w*|nccl|a2a|barrier|sync)[ _.]?(?:wait|time)\w*|wait[ _.](?:all_?reduce|collective)\w*",
-        ),
-        ("own_time", r"(?:self|own|compute|forward|backward|fwd|bwd|kernel)[ _.]?time\w*|stage[ _.]?time\w*"),
-        ("step_time", r"(?:step|iteration|iter)[ _.]?(?:time|duration)\w*|(?:s|sec|ms)/(?:step|it|iter)"),
-        ("throughput", r"throughput|tokens?[ _./](?:per[ _.])?s\w*|samples?[ _./](?:per[ _.])?s\w*|\bmfu\b|img/s"),
-        ("files", r"(?:open )?(?:fds?|file descriptors|open files)"),
-        ("progress", r"(?:step )?(?:counter|progress)|last step"),
-    ]
-]
-_ANY = re.compile(
-    "|".join(f"(?P<m{at}>{pattern.pattern})" for at, (_, pattern) in enumerate(VOCABULARY)), re.IGNORECASE
-)
+VOCABULARY: dict[str, str] = table("vocabulary")["metrics"]
+_NAMES = list(VOCABULARY)
+_ANY = re.compile("|".join(f"(?P<m{at}>{pattern})" for at, pattern in enumerate(VOCABULARY.values())), re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?<![\w.])([-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|nan|[-+]?inf)\s*(%|°?c\b|mhz|ghz|[kmgt]i?b?/s|[kmgt]ib?\b|gb\b|ms\b|s\b|w\b|x\b|cores\b)?",
     re.IGNORECASE,
@@ -177,7 +86,7 @@ def prose(line: Line) -> Iterator[Statement]:
 
 
 def _stated(hit: re.Match[str], sentence: str, behind: str, before: str, line: Line) -> Statement:
-    metric = VOCABULARY[int((hit.lastgroup or "m0")[1:])][0] if hit.lastgroup else "other"
+    metric = _NAMES[int((hit.lastgroup or "m0")[1:])] if hit.lastgroup else "other"
     one = Statement(metric, [], "", sentence, line, rank=line.rank, node=line.node)
     one.denied = bool(_NO.search(before[-24:]) or _NO.search(behind[:40]))
     for found in _NUMBER.finditer(behind):
@@ -217,7 +126,7 @@ def _named(
     hit = _ANY.search(name) or _ANY.search(text)
     if hit is None or hit.lastgroup is None or not values:
         return []
-    metric = VOCABULARY[int(hit.lastgroup[1:])][0]
+    metric = _NAMES[int(hit.lastgroup[1:])]
     who = int(rank) if str(rank).isdigit() and len(str(rank)) < 8 else line.rank
     shown = f"{name} {text} {', '.join(f'{value:g}' for value in values[-8:])} {unit}".replace("  ", " ").strip()
     return [
@@ -231,7 +140,7 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        items = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
+        items = yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
     if not isinstance(items, list) or not lines:
@@ -244,24 +153,10 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
             name, unit, more = (str(item.get(key) or "") for key in ("name", "unit", "description"))
             found += _named(name, values, unit, line, item.get("rank"), item.get("node"), more)
         else:
-            from stepward.diagnose.lines import Attribution, read_line  # a sentence has a head as a line has
-
-            words = (
-                item
-                if isinstance(item, str)
-                else ", ".join(f"{key} {value}" for key, value in item.items())
-                if isinstance(item, dict)
-                else str(item)
-            )
-            sentence = read_line(line.source, line.number, str(words), Attribution(line.rank), _utc())
+            words = ", ".join(f"{key} {value}" for key, value in item.items()) if isinstance(item, dict) else str(item)
+            sentence = read_line(line.source, line.number, words, Attribution(line.rank), UTC)
             found += prose(sentence)
     return found
-
-
-def _utc() -> Any:
-    from datetime import UTC
-
-    return UTC
 
 
 def _json_rows(lines: list[Line]) -> list[tuple[dict[str, Any], Line]]:
@@ -285,17 +180,14 @@ def _csv_rows(lines: list[Line]) -> list[tuple[dict[str, Any], Line]]:
     import csv
 
     try:
-        table = list(csv.reader(line.text for line in lines))
+        rows = list(csv.reader(line.text for line in lines))
     except csv.Error:
         return []
-    header = table[0]
-    if (
-        not all(len(row) == len(header) for row in table[1:])
-        or len(table) < 2
-        or any(_float(name) is not None for name in header)
-    ):
+    header = rows[0]
+    even = len(rows) > 1 and all(len(row) == len(header) for row in rows)
+    if not even or any(_float(name) is not None for name in header):
         return []
-    return [(dict(zip(header, row, strict=True)), line) for row, line in zip(table[1:], lines[1:], strict=True)]
+    return [(dict(zip(header, row, strict=True)), line) for row, line in zip(rows[1:], lines[1:], strict=True)]
 
 
 def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from stepward.diagnose.clues import Kind, Role, clue
 from stepward.diagnose.lines import Line
-from stepward.diagnose.verdicts import SchedulerVerdict
+from stepward.diagnose.verdicts import End, SchedulerVerdict
 
 _PODS = re.compile(r"Pods Statuses:\s*(\d+) (?:Active|Running).*?/ (\d+) Succeeded / (\d+) Failed")
 _FIELD = re.compile(r"^\s*([A-Z][\w ]*?):\s+(\S.*?)\s*$")
+_STATES: dict[str, End] = {"Running": "running", "Pending": "pending", "Succeeded": "completed", "Failed": "failed"}
 _DONE = re.compile(
     r"\bNormal\s+Completed\b|\bJob completed\b|\bComplete\s+True\b|AllJobsCompleted|JobSucceeded|\bSucceeded\s+True\b"
 )
@@ -36,7 +37,7 @@ def read_kubernetes(lines: Iterable[Line]) -> SchedulerVerdict:
         elif key in {"Roles", "Unschedulable", "Non-terminated Pods"} and kind == "pod" and node is None:
             node, kind = name, "node"
         elif key == "Node" and value not in {"<none>", ""}:
-            node = value.split("/")[0]
+            node = value.partition("/")[0]
             verdict.pod_nodes[name] = node
             verdict.nodes.append(node)
         elif key == "Status" and not text.startswith("  "):
@@ -50,13 +51,15 @@ def read_kubernetes(lines: Iterable[Line]) -> SchedulerVerdict:
         line.node = line.node or node
         if re.search(r"\bReady\s+(?:False|Unknown)\b", text) and kind == "node":
             verdict.clues.append(
-                clue("node_condition", "node_failure", Kind.SCHEDULER, line.source, line.number, text,
-                     "the node is not ready", role=Role.EITHER, more=1.0, node=node, names_node=True)
+                clue(
+                    "node_condition", "node_failure", Kind.SCHEDULER, line, "the node is not ready",
+                    role=Role.EITHER, more=1.0, node=node, names_node=True,
+                )
             )  # fmt: skip
     return verdict
 
 
 def _status(verdict: SchedulerVerdict, value: str) -> None:
-    word = value.split()[0]
-    if word in {"Running", "Pending", "Succeeded", "Failed"}:
-        verdict.settle({"Running": "running", "Pending": "pending", "Succeeded": "completed", "Failed": "failed"}[word])  # type: ignore[arg-type]
+    word = value.partition(" ")[0]
+    if word in _STATES:
+        verdict.settle(_STATES[word])

@@ -11,6 +11,7 @@ import msgspec
 
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.lines import Line
+from stepward.diagnose.tables import table
 
 _BLOCK = re.compile(r"^\W*(rank|host|exitcode|time|traceback)\s*:\s*(\S+)")
 _ELASTIC = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
@@ -31,19 +32,8 @@ _VICTIM = re.compile(
     re.IGNORECASE,
 )
 _UNHEALTHY = re.compile(r"/task:(\d+)")
-_BUSY: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\b(?:sav(?:ing|e)|writ(?:ing|e)|upload\w*|checkpoint\w*|snapshot\w*|consolidat\w+|gather\w* (?:full )?state|flush\w*)\b.{0,60}(?:checkpoint|ckpt|state|model|optim|shard|\.bin|\.pt|\.safetensors|\bto\b|step|\d)", re.I), "save"),
-    (re.compile(r"\b(?:tokeni[sz]\w*|preprocess\w*|building|index\w*|mapping|map:|shuffl\w*|pack\w*|download\w*|fetch\w*|convert\w*|merg\w*|evaluat\w*|validat\w*|generat\w*|export\w*|quanti[sz]\w*|extract\w*|decompress\w*|untar\w*|unpack\w*|hash\w*|scann\w*|filter\w*|warm(?:ing)?.?up|calibrat\w*|autotun\w*|benchmark\w*|captur\w* (?:cuda )?graph|load\w* (?:the )?(?:dataset|checkpoint|shard|model|weights)|running (?:eval|test|bench))", re.I), "work"),
-    (re.compile(r"\bcompil\w+|lowering|tracing|jit\b|inductor|\bptxas", re.I), "compile"),
-]  # fmt: skip
-
-
-_STEMS = (
-    "sav", "writ", "upload", "checkpoint", "snapshot", "consolid", "gather", "flush", "tokeni", "preproc", "build", "index", "map",
-    "shuffl", "pack", "download", "fetch", "convert", "merg", "evaluat", "validat", "generat", "export", "quanti", "extract", "compress",
-    "untar", "hash", "scan", "filter", "warm", "calibrat", "autotun", "benchmark", "captur", "load", "running", "compil", "lower",
-    "trac", "jit", "inductor", "ptxas",
-)  # fmt: skip
+_BUSY = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in table("activities")["work"].items()}
+_STEMS: list[str] = table("activities")["prefilter"]["stems"]
 """Cheap to look for; what has none of them announces no long work."""
 
 
@@ -122,7 +112,7 @@ class Launcher:
             re.IGNORECASE,
         ):
             return
-        for pattern, kind in _BUSY:
+        for kind, pattern in _BUSY.items():
             if pattern.search(line.body):
                 self.busy[line.rank] = Activity(kind, line)
                 return
@@ -167,13 +157,13 @@ class Launcher:
         odd = odd or self._odd({rank: value for rank, value in self.fingerprints.items()})
         if odd:
             return [
-                clue("odd_collective", "collective_desync", Kind.LOG, line.source, line.number, line.text,
-                     "ranks are in different collectives, or in one of different sizes", more=1.2, rank=rank, node=line.node, time=line.time)
+                clue("odd_collective", "collective_desync", Kind.LOG, line,
+                     "ranks are in different collectives, or in one of different sizes", more=1.2, rank=rank)
                 for rank, line in odd
             ]  # fmt: skip
         return [
-            clue("lagging_rank", "collective_desync", Kind.LOG, line.source, line.number, line.text,
-                 f"rank {rank} is behind the others in its collectives", role=Role.EITHER, more=0.6, rank=rank, node=line.node, time=line.time)
+            clue("lagging_rank", "collective_desync", Kind.LOG, line,
+                 f"rank {rank} is behind the others in its collectives", role=Role.EITHER, more=0.6, rank=rank)
             for rank in self.lagging()
             for _, line in [self.enqueued[rank]]
         ]  # fmt: skip

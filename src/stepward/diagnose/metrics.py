@@ -16,6 +16,7 @@ from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
 
 Judged = tuple[str, Role, float, str] | None
+_OF_NODES = {"thermal_power", "host_contention", "network_link"}
 PRESSED = 20.0
 """Per cent of ten seconds in which some task waited for the resource (PSI)."""
 
@@ -311,5 +312,5 @@ JUDGES: dict[str, Callable[[Statement, Metrics], Judged]] = {
 
 def _clue(one: Statement, label: str, role: Role, more: float, says: str) -> Clue:
     line = one.line
-    return clue(f"metric_{one.metric}", label, Kind.METRICS, line.source, line.number, one.text, says,
-                role=role, more=more, rank=one.rank, node=one.node, time=line.time, names_node=label in {"thermal_power", "host_contention", "network_link"})  # fmt: skip
+    return clue(f"metric_{one.metric}", label, Kind.METRICS, line, says, text=one.text,
+                role=role, more=more, rank=one.rank, node=one.node, names_node=label in _OF_NODES)  # fmt: skip

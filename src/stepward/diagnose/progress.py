@@ -139,8 +139,8 @@ class Progress:
             return []
         last = rows[-1].line
         return [
-            clue("loss_diverges", "numerics_nan", Kind.LOG, last.source, last.number, last.text,
-                 "the loss rises far above its best", role=Role.EITHER, more=0.7, rank=last.rank, node=last.node)
+            clue("loss_diverges", "numerics_nan", Kind.LOG, last,
+                 "the loss rises far above its best", role=Role.EITHER, more=0.7)
         ]  # fmt: skip
 
     def _data_clues(self) -> list[Clue]:
@@ -150,8 +150,8 @@ class Progress:
             return []
         last = max(rows, key=lambda row: row.data_s or 0).line
         return [
-            clue("data_share", "input_bound", Kind.LOG, last.source, last.number, last.text,
-                 f"steps wait for data {share:.0%} of their time", more=1.0 if share > 0.4 else 0.0, node=last.node)
+            clue("data_share", "input_bound", Kind.LOG, last,
+                 f"steps wait for data {share:.0%} of their time", more=1.0 if share > 0.4 else 0.0)
         ]  # fmt: skip
 
     def _wait_clues(self) -> list[Clue]:
@@ -172,9 +172,9 @@ class Progress:
             label, role, more, name = _why_late(rank, phases)
             line = lines[rank]
             found.append(
-                clue("waits_least", label, Kind.LOG, line.source, line.number, line.text,
+                clue("waits_least", label, Kind.LOG, line,
                      f"rank {rank} hardly waits while the others wait for it" + (f": its {name} is long" if name else ""),
-                     role=role, more=more, rank=rank, node=line.node)
+                     role=role, more=more, rank=rank)
             )  # fmt: skip
         return found
 

@@ -21,6 +21,8 @@ EXPLAINED = 2.5
 """Taken from a label that a stronger cause explains."""
 EXPLAINER = 2.3
 """A label explains others from this score on."""
+WEAK = 1.0
+"""Taken from a label that nothing names as a cause."""
 AGREES = 0.8
 CONFIRMS = 0.4
 FIRST = 0.5
@@ -38,28 +40,33 @@ class Ranked(msgspec.Struct):
     confidence: float = 0.0
 
     @property
+    def may_be_cause(self) -> bool:
+        """Whether something names it, and no stronger cause explains it."""
+        return self.clues[0].anchors and self.explained_by is None and self.confidence >= CAUSE
+
+    @property
     def anchor(self) -> Clue:
         """The clue that decides."""
         return self.clues[0]
 
 
 def rank(reading: Reading) -> list[Ranked]:
-    """Every label that has an anchor, the most likely first."""
+    """Every label that something speaks for, the most likely first; one without an anchor is never a cause."""
     groups: dict[str, list[Clue]] = defaultdict(list)
     for one in reading.clues:
-        if one.label is not None and one.dismissed is None and one.role is not Role.CASCADE:
+        if one.label is not None and one.dismissed is None and one.role is not Role.CONTEXT:
             groups[one.label].append(one)
     first = _first(groups)
     found = []
     for label, clues in groups.items():
-        if any(one.anchors for one in clues):
-            clues.sort(key=lambda one: (-one.anchors, -one.strength - _OUTRANKS[one.kind], one.line))
-            found.append(Ranked(label, _score(clues, first, reading), clues))
+        clues.sort(key=lambda one: (-one.anchors, -one.strength - _OUTRANKS[one.kind], one.line))
+        score = _score(clues, first, reading) if clues[0].anchors else clues[0].strength - WEAK
+        found.append(Ranked(label, score, clues))
     _explain(found)
-    total = math.exp(NONE_SCORE) + sum(math.exp(one.score) for one in found)
-    for one in found:
-        one.confidence = round(math.exp(one.score) / total, 3)
-    return sorted(found, key=lambda one: -one.score)
+    total = math.exp(NONE_SCORE) + sum(math.exp(ranked.score) for ranked in found)
+    for ranked in found:
+        ranked.confidence = round(math.exp(ranked.score) / total, 3)
+    return sorted(found, key=lambda ranked: -ranked.score)
 
 
 def _first(groups: dict[str, list[Clue]]) -> dict[str, int]:

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
-from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.clocks import shown
+from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.document import InputNote
 from stepward.diagnose.figures import Statement, read_metrics
 from stepward.diagnose.kubernetes import read_kubernetes
@@ -37,10 +37,8 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 _TRACEBACK = re.compile(r"^\W{0,4}Traceback \(most recent call last\)")
-_FRAME = re.compile(r'^\s*File "([^"]+)", line \d+')
-_RAISED = re.compile(
-    r"^\W{0,3}(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure))\b(?::|$)"
-)
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
+_NO_FAULT = {"SystemExit", "KeyboardInterrupt", "ChildFailedError", "GeneratorExit"}
 
 
 class Reading:
@@ -57,7 +55,7 @@ class Reading:
         self.kinds: set[Kind] = set()
         self.nodes: set[str] = set()
         self.first_error: Line | None = None
-        self.errors: list[tuple[str, int]] = []
+        self._raising: dict[tuple[str, int | None, str | None], int] = {}
         self.compiled: dict[str, list[Line]] = defaultdict(list)
         self.attempts: list[tuple[int, Line]] = []
         self._matcher = Matcher(catalogue())
@@ -189,15 +187,18 @@ class Reading:
         self.clues.append(made)
 
     def _traceback(self, line: Line, matched: list[Signature]) -> None:
-        """An exception that no signature knows is still an exception: user code, unless a library raised it."""
+        """An exception that no signature knows is still an exception of the code: the first line behind its frames."""
+        who = (line.source, line.rank, line.node)
         if _TRACEBACK.match(line.body):
-            self.errors.append((line.source, line.number))
+            self._raising[who] = line.number
+            return
+        begun = self._raising.get(who)
+        if begun is None or not line.body.strip() or line.body.startswith((" ", "\t")):
+            return
+        del self._raising[who]
         raised = _RAISED.match(line.body)
         known = any(one.role is not Role.CONTEXT for one in matched)
-        if not raised or known or raised[1].endswith("Warning"):
-            return
-        near = any(source == line.source and 0 < line.number - number < 80 for source, number in self.errors[-40:])
-        if near and raised[1] not in {"SystemExit", "KeyboardInterrupt", "ChildFailedError"}:
+        if raised and not known and line.number - begun < 200 and raised[1].rpartition(".")[2] not in _NO_FAULT:
             self._fold(_OTHER, line, Kind.LOG)
 
     @property

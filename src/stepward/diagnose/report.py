@@ -1,44 +1,65 @@
 """From ranked causes to the document: words, evidence, suspects, symptoms, remedies, what is unknown."""
 
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 
 from stepward.diagnose.cascade import PERSISTENT, ended_badly, ended_well
 from stepward.diagnose.clocks import shown
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.document import (
-    Cause, Document, Episode, EventNote, Evidence, Finding, Outcome, RuledOut, Secondary, Suspects, Unknown, Verdict,
+    Cause,
+    Document,
+    Episode,
+    EventNote,
+    Evidence,
+    Finding,
+    Outcome,
+    RuledOut,
+    Secondary,
+    Suspects,
+    Unknown,
+    Verdict,
 )  # fmt: skip
-from stepward.diagnose.ranking import CAUSE, Ranked
+from stepward.diagnose.ranking import Ranked
 from stepward.diagnose.reading import Reading
+from stepward.diagnose.tables import table
 from stepward.model.taxonomy import LABELS, Layer
 
 MOST_EVIDENCE = 5
 MOST_CANDIDATES = 5
 _OF_ONE_PART = frozenset(
-    "gpu_memory_ecc gpu_off_bus gpu_driver_firmware nvlink_fabric network_link node_failure thermal_power host_contention storage_io".split()
+    [
+        "gpu_memory_ecc",
+        "gpu_off_bus",
+        "gpu_driver_firmware",
+        "nvlink_fabric",
+        "network_link",
+        "node_failure",
+        "thermal_power",
+        "host_contention",
+        "storage_io",
+    ]
 )
 """Labels whose cause sits in a part that can be named and exchanged."""
 _OF_NOBODY = frozenset(
-    "external_service checkpoint_corrupt timeout_budget scheduler_limit preemption user_cancelled unschedulable storage_full recompilation input_bound".split()
+    [
+        "external_service",
+        "checkpoint_corrupt",
+        "timeout_budget",
+        "scheduler_limit",
+        "preemption",
+        "user_cancelled",
+        "unschedulable",
+        "storage_full",
+        "recompilation",
+        "input_bound",
+    ]
 )
 """Labels for which no rank is to blame."""
 
 
-@cache
-def remedies() -> dict[str, list[str]]:
-    """What to do about each label."""
-    import yaml
-
-    text = (files("stepward.diagnose") / "catalogue" / "remedies.yaml").read_text("utf-8")
-    found: dict[str, list[str]] = yaml.safe_load(text)
-    return found
-
-
 def document(reading: Reading, ranked: list[Ranked]) -> Document:
     """The whole answer."""
-    strong = [one for one in ranked if one.confidence >= CAUSE and one.explained_by is None]
+    strong = [one for one in ranked if one.may_be_cause]
     causes = [_cause(one, ranked, reading) for one in strong]
     outcome = _outcome(reading, strong)
     made = Document(
@@ -46,7 +67,9 @@ def document(reading: Reading, ranked: list[Ranked]) -> Document:
         ended=_ended(reading, outcome),
         inputs=reading.notes,
         causes=causes,
-        candidates=[_cause(one, ranked, reading) for one in ranked if one not in strong][:MOST_CANDIDATES],
+        candidates=[_cause(one, ranked, reading) for one in ranked if one not in strong][:MOST_CANDIDATES]
+        if outcome != "healthy"
+        else [],
         events=_events(reading, strong),
         ruled_out=_ruled_out(reading, ranked, {one.label for one in strong}),
         unknown=_unknown(reading, outcome),
@@ -99,7 +122,7 @@ def _cause(one: Ranked, ranked: list[Ranked], reading: Reading) -> Cause:
         evidence=[_evidence(clue) for clue in shown_clues],
         suspects=who,
         secondary=_secondary(one, ranked, reading),
-        remediation=list(dict.fromkeys([*own, *remedies().get(one.label, [])])),
+        remediation=list(dict.fromkeys([*own, *table("remedies").get(one.label, [])])),
     )
 
 

@@ -1,18 +1,17 @@
 """The signature catalogue: message formats that name a cause, a symptom or a circumstance.
 
-The data lies in ``catalogue/*.toml``, one key a label; this module reads it. A signature says what a line means, never
+The data lies in ``catalogue/signatures/*.toml``, one key a label; this module reads it. A signature says what a line means, never
 what a run's cause is: that is decided by cascade and ranking.
 """
 
 import re
-import tomllib
 from functools import cache
-from importlib.resources import files
 
 import msgspec
 
 from stepward.diagnose.clues import STRENGTH, Role
 from stepward.diagnose.literals import required
+from stepward.diagnose.tables import signature_files
 
 XID = r"\bxid(?:\s*\([^)]*\)|\s+error|\s+code)?\s*[:=#]?\s*(?:{codes})\b"
 """The driver's own line, and how agents and people quote it."""
@@ -60,12 +59,9 @@ class Signature(msgspec.Struct, frozen=True):
 def catalogue() -> tuple[Signature, ...]:
     """Every signature, read once a process."""
     found: list[Signature] = []
-    folder = files("stepward.diagnose") / "catalogue"
-    for part in sorted(folder.iterdir(), key=lambda one: one.name):
-        if part.name.endswith(".toml"):
-            groups = msgspec.convert(tomllib.loads(part.read_text("utf-8")), dict[str, list[Entry]])
-            for label, entries in groups.items():
-                found += [_compiled(entry, None if label == NO_LABEL else label) for entry in entries]
+    for groups in signature_files():
+        for label, entries in msgspec.convert(groups, dict[str, list[Entry]]).items():
+            found += [_compiled(entry, None if label == NO_LABEL else label) for entry in entries]
     return tuple(found)
 
 

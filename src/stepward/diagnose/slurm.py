@@ -59,34 +59,36 @@ def _table(verdict: SchedulerVerdict, rows: list[tuple[dict[str, str], Line]]) -
     jobs = [(row, line) for row, line in rows if "." not in row.get("JobID", row.get("JobIDRaw", ""))] or rows
     # Several rows of one job are its attempts (sacct -D): the last one is how it stands.
     for row, line in jobs[-1:]:
-        _state(verdict, row.get("State", ""), line, row.get("ExitCode", ""))
+        _state(verdict, row.get("State", ""), line)
         verdict.nodes += expand(row.get("NodeList", ""))
         verdict.clues += list(_limits(row.get("Elapsed", ""), row.get("Timelimit", ""), line, row.get("State", "")))
     if verdict.end == "completed":
         return
     for row, line in rows:
         if row.get("State", "").startswith("OUT_OF_ME") and not _SIDE_STEPS.search(row.get("JobName", "")):
-            _state(verdict, "OUT_OF_MEMORY", line, row.get("ExitCode", ""))
+            _state(verdict, "OUT_OF_MEMORY", line)
         used, asked = size(row.get("MaxRSS", "")), size(row.get("ReqMem", "") or jobs[-1][0].get("ReqMem", ""))
         if used and asked and used >= _NEAR_LIMIT * asked:
-            verdict.clues.append(_clue("slurm_rss", "host_oom", line, "memory use reached the request", Role.CONFIRM))
+            verdict.clues.append(
+                _clue("slurm_rss", "host_oom", line, "memory use reached the request", role=Role.CONFIRM)
+            )
 
 
 def _job(verdict: SchedulerVerdict, fields: dict[str, str], line: Line) -> None:
     if "JobState" in fields:
         reason = fields.get("Reason", "")
-        _state(verdict, fields["JobState"], line, fields.get("ExitCode", ""), reason)
+        _state(verdict, fields["JobState"], line, reason)
         if reason in {"TimeLimit", "TimeOut"}:
-            _state(verdict, "TIMEOUT", line, "")
+            _state(verdict, "TIMEOUT", line)
         if reason in {"OutOfMemory"}:
-            _state(verdict, "OUT_OF_MEMORY", line, "")
+            _state(verdict, "OUT_OF_MEMORY", line)
     if "NodeList" in fields and fields["NodeList"] != "(null)":
         verdict.nodes += expand(fields["NodeList"])
     if fields.get("RunTime") and fields.get("TimeLimit"):
         verdict.clues += list(_limits(fields["RunTime"], fields["TimeLimit"], line, fields.get("JobState", "")))
 
 
-def _state(verdict: SchedulerVerdict, text: str, line: Line, code: str, reason: str = "") -> None:
+def _state(verdict: SchedulerVerdict, text: str, line: Line, reason: str = "") -> None:
     word = (text.split() or [""])[0].rstrip("+").upper()
     if word not in _ENDS:
         return
@@ -95,26 +97,28 @@ def _state(verdict: SchedulerVerdict, text: str, line: Line, code: str, reason: 
     if word in _CAUSES:
         label, role, more, says = _CAUSES[word]
         verdict.says_oom = verdict.says_oom or word == "OUT_OF_MEMORY"
-        verdict.clues.append(_clue(f"slurm_{word.lower()}", label, line, says, role, more))
+        verdict.clues.append(_clue(f"slurm_{word.lower()}", label, line, says, role=role, more=more))
     elif word == "CANCELLED":
         person = re.search(r"CANCELLED by (\S+)", text)
         more = 0.9 if person and person[1] != "0" else 0.3
         says = f"the job was cancelled by {person[1]}" if person else "the job was cancelled"
-        verdict.clues.append(_clue("slurm_cancelled_state", "user_cancelled", line, says, Role.EITHER, more))
+        verdict.clues.append(_clue("slurm_cancelled_state", "user_cancelled", line, says, role=Role.EITHER, more=more))
     elif word in {"PENDING", "PD"} and _WAITS.search(reason):
-        verdict.clues.append(_clue("slurm_pending", "unschedulable", line, f"the job waits: {reason}", Role.ROOT, 0.5))
+        verdict.clues.append(
+            _clue("slurm_pending", "unschedulable", line, f"the job waits: {reason}", role=Role.ROOT, more=0.5)
+        )
 
 
 def _limits(elapsed: str, limit: str, line: Line, state: str) -> Iterator[Clue]:
     ran, allowed = seconds(elapsed), seconds(limit)
     if ran and allowed and ran >= 0.995 * allowed and not state.startswith(("COMPLETED", "RUNNING", "TIMEOUT")):
-        yield _clue("slurm_at_limit", "scheduler_limit", line, "the job ended at its time limit", Role.CONFIRM, 1.0)
+        yield _clue(
+            "slurm_at_limit", "scheduler_limit", line, "the job ended at its time limit", role=Role.CONFIRM, more=1.0
+        )
 
 
-def _clue(rule: str, label: str, line: Line, says: str, role: Role, more: float = 0.0) -> Clue:
-    return clue(
-        rule, label, Kind.SCHEDULER, line.source, line.number, line.text, says, role=role, more=more, time=line.time
-    )
+def _clue(rule: str, label: str, line: Line, says: str, *, role: Role = Role.ROOT, more: float = 0.0) -> Clue:
+    return clue(rule, label, Kind.SCHEDULER, line, says, role=role, more=more)
 
 
 def seconds(text: str) -> float | None:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, cast
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 16
@@ -59,10 +59,10 @@ class Source:
         buffered = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
         head = buffered.peek(4)[:4]
         if head.startswith(_GZIP):
-            return gzip.open(buffered)
+            return cast(IO[bytes], gzip.open(buffered))
         if head == _ZSTD:
             return _zstd(buffered)
-        return buffered  # type: ignore[no-any-return]
+        return buffered
 
     def _whole_lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         rest, skipping, first = b"", False, True

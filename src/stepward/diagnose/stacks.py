@@ -6,11 +6,13 @@ the label. One rank alone, or all ranks in the same place outside a collective, 
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.lines import Line
+from stepward.diagnose.tables import table
 
 _PROCESS = re.compile(r"^\s*(?:Process|PID|pid|=+|#+|---+)[: ]*(\d+)?.*|^\s*\[?rank ?\d+\]?.{0,60}:\s*$", re.IGNORECASE)
 _RANK = re.compile(r"\brank[ _=:]?(\d+)\b", re.IGNORECASE)
@@ -29,24 +31,22 @@ _COLLECTIVE = re.compile(
 _OPERATION = re.compile(
     r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|all_?to_?all|barrier|send|recv|gather)", re.IGNORECASE
 )
-# What a rank does, the most telling first: (what its frames show, label, role, added strength, in words).
-_DOES: list[tuple[re.Pattern[str], str, Role, float, str]] = [
-    (re.compile(r"\bi?pdb\b|pdb\.py|bdb\.py|cmdloop|\binteraction \(|debugpy|\binput \(|readline|getpass|code\.py", re.I), "hang_in_user_code", Role.ROOT, 0.8, "waits for a person in a debugger or prompt"),
-    (re.compile(r"file_?baton|filelock|fcntl|flock|portalocker|\bacquire \(|lock\.acquire|sem_wait|__lll_lock|pthread_mutex|futex|\block \(", re.I), "hang_in_user_code", Role.ROOT, 0.5, "waits for a lock"),
-    (re.compile(r"save_\w*|_save\b|\bsave \(|serialization|\.save|async_save|orbax|upload|write_shard|fsync|dump_checkpoint|consolidat\w+|gather_full|state_dict \(", re.I), "checkpoint_stall", Role.ROOT, 0.5, "saves a checkpoint"),
-    (re.compile(r"load_checkpoint|load_state|restore|torch_load|\bload \(torch/serialization|from_pretrained", re.I), "checkpoint_stall", Role.EITHER, 0.8, "loads a checkpoint"),
-    (re.compile(r"_inductor|_dynamo|triton/(?:compiler|runtime)|backend_compile|xla_client|compile_or_get|pxla|mlir|ptxas|nvcc|ninja|_jit_compile|lower_|cpp_extension", re.I), "timeout_budget", Role.EITHER, 0.9, "compiles"),
-    (re.compile(r"tokeni[sz]|preprocess|build_index|index_dataset|build_\w*(?:mapping|samples)|arrow_dataset|datasets/(?:arrow|builder)|\bmap \(|shuffle_idx|pack_", re.I), "timeout_budget", Role.ROOT, 0.2, "prepares data"),
-    (re.compile(r"evaluat|\beval\w* \(|generate \(|validat|predict|benchmark|lm_eval|metric\w* \(", re.I), "timeout_budget", Role.ROOT, 0.0, "evaluates"),
-    (re.compile(r"snapshot_download|hf_hub|huggingface_hub|download", re.I), "timeout_budget", Role.EITHER, 0.8, "downloads"),
-    (re.compile(r"_next_data|_try_get_data|_get_data|dataloader\.py|__getitem__|fetch\.py|collate|webdataset|tarfile|decode_|next_batch|get_batch|__next__.{0,40}(?:data|load)", re.I), "data_pipeline", Role.EITHER, 0.9, "waits for a batch"),
-    (re.compile(r"socket\.py|http/client|urllib|requests/|urllib3|ssl\.py|httpx|aiohttp|grpc|boto|wandb|mlflow|smtplib|psycopg|redis", re.I), "hang_in_user_code", Role.EITHER, 1.0, "waits for a remote service"),
-    (re.compile(r"nfs_|lustre|ll_|rpc_wait|fuse_|\bopen \(|\bread \(|\bstat \(|listdir|scandir|glob\.py|io_schedule|os\.py|pathlib|readinto", re.I), "storage_io", Role.EITHER, 0.6, "reads or writes a file"),
-    (re.compile(r"sleep", re.I), "hang_in_user_code", Role.EITHER, 0.8, "sleeps"),
-    (re.compile(r"cuda/__init__|_lazy_init|set_device|cuInit|cudaMalloc|nvml|ioctl|rm_ioctl|current_device|get_device_properties", re.I), "gpu_driver_firmware", Role.EITHER, 0.6, "waits for the driver"),
-    (re.compile(r"init_process_group|rendezvous|TCPStore|_store_based_barrier|distributed\.initialize|xla_bridge|make_c_api_client", re.I), "rendezvous_failure", Role.EITHER, 0.5, "waits for the other processes to come"),
-    (re.compile(r"multiprocessing|queue\.py|threading\.py|concurrent/futures|\bjoin \(|\bget \(|\bwait \(|poll|select", re.I), "hang_in_user_code", Role.EITHER, 0.8, "waits for another thread or process"),
-]  # fmt: skip
+
+
+class Deed(NamedTuple):
+    """What frames like these show a process to do, and what that makes it suspect of."""
+
+    pattern: re.Pattern[str]
+    label: str
+    role: Role
+    more: float
+    says: str
+
+
+DEEDS = [
+    Deed(re.compile(one["match"], re.IGNORECASE), one["label"], Role(one["role"]), one["w"], one["says"])
+    for one in table("stacks")["does"]
+]
 
 
 class Stack(msgspec.Struct):
@@ -104,26 +104,14 @@ def stack_clues(stacks: list[Stack]) -> list[Clue]:
 
 def _does(stack: Stack, awaited: bool) -> Clue | None:
     """The clue of a process that does not wait in a collective; None if its frames say nothing."""
-    for pattern, label, role, more, does in _DOES:
-        frame = next((frame for frame in stack.frames if pattern.search(frame)), None)
+    for deed in DEEDS:
+        frame = next((frame for frame in stack.frames if deed.pattern.search(frame)), None)
         if frame is not None:
-            return _clue(
-                stack,
-                label,
-                f"{_who(stack)} {does}" + (" while the others wait" if awaited else ""),
-                frame,
-                role,
-                more + (0.8 if awaited else 0),
-            )
+            says = f"{_who(stack)} {deed.says}" + (" while the others wait" if awaited else "")
+            return _clue(stack, deed.label, says, frame, role=deed.role, more=deed.more + (0.8 if awaited else 0))
     if awaited and stack.frames:
-        return _clue(
-            stack,
-            "hang_in_user_code",
-            f"{_who(stack)} is in its own code while the others wait",
-            stack.frames[0],
-            Role.EITHER,
-            1.2,
-        )
+        says = f"{_who(stack)} is in its own code while the others wait"
+        return _clue(stack, "hang_in_user_code", says, stack.frames[0], role=Role.EITHER, more=1.2)
     return None
 
 
@@ -133,28 +121,24 @@ def _odd_collective(waiting: list[Stack]) -> list[Clue]:
         counts.setdefault(stack.collective or "", []).append(stack)
     fewest = min(counts.values(), key=len)
     names = " and ".join(sorted(counts))
-    return [
-        _clue(
-            stack, "collective_desync", f"ranks wait in different collectives: {names}", stack.frames[0], Role.ROOT, 1.0
-        )
-        for stack in (fewest if len(fewest) * 2 < len(waiting) else waiting[:1])
-    ]
+    says = f"ranks wait in different collectives: {names}"
+    odd = fewest if len(fewest) * 2 < len(waiting) else waiting[:1]
+    return [_clue(stack, "collective_desync", says, stack.frames[0], role=Role.ROOT, more=1.0) for stack in odd]
 
 
 def _who(stack: Stack) -> str:
     return "a process" if stack.rank is None else f"rank {stack.rank}"
 
 
-def _clue(stack: Stack, label: str, says: str, text: str, role: Role, more: float) -> Clue:
+def _clue(stack: Stack, label: str, says: str, text: str, *, role: Role, more: float) -> Clue:
     line = stack.line
     return clue(
         f"stack_{label}",
         label,
         Kind.STACKS,
-        line.source,
-        line.number,
-        text,
+        line,
         says,
+        text=text,
         role=role,
         more=more,
         rank=stack.rank,
