@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from litestar import Response, get
 
 from stepward.api.auth import OPEN, Who
+from stepward.api.goodput import gauges
 from stepward.api.parts import Given, Parts
 from stepward.model.resources import Health, instant
 from stepward.store.catalog import Principal
@@ -45,6 +46,7 @@ def _exposition(parts: Parts, who: Principal) -> Iterator[str]:
     ]
     for name, kind, meaning, value in numbers:
         yield f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n{name} {value}\n"
+    yield from gauges(parts, who)
 
 
 ROUTES = [healthz, readyz, get_server_metrics]

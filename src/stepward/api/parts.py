@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 from litestar.di import NamedDependency
 
+from stepward.api.accounts import Accounts
 from stepward.api.live import LiveHub
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
@@ -78,6 +79,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     points: PointsStore
     logs: LogStore
+    accounts: Accounts
     ingestor: Ingestor
     hearing: Hearing
     waiting: Waiting

@@ -12,6 +12,7 @@ from litestar.types import LifespanHook
 
 from stepward.api import (
     backups,
+    goodput,
     health,
     ingest,
     logs,
@@ -30,7 +31,7 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
+MODULES = (backups, goodput, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
 
 
 def application(

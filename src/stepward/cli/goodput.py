@@ -8,8 +8,10 @@ from typing import IO, Annotated
 
 import typer
 
+from stepward.cli.connection import ProjectOption, connect, find_run
 from stepward.cli.table import Format, FormatOption, write_csv, write_json
-from stepward.cli.waterfall import CSV, print_waterfall, rows
+from stepward.cli.text import safe
+from stepward.cli.waterfall import CSV, print_fleet, print_reliability, print_waterfall, rows
 from stepward.errors import UsageError
 from stepward.goodput.report import Report
 from stepward.goodput.report import replay as replay_lines
@@ -20,6 +22,31 @@ app = typer.Typer(help="Show where the time of a run went.", no_args_is_help=Tru
 @app.callback()
 def _group() -> None:
     """Show where the time of a run went."""
+
+
+@app.command()
+def show(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Id or unique name of a run. Default: all, side by side.")
+    ] = None,
+    project: ProjectOption = None,
+    since: Annotated[str, typer.Option(metavar="SPAN", help="Only runs alive in the last 24h, 7d, ...")] = "7d",
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show where the time of a run went, or the device time of many."""
+    client = connect()
+    if run is None:
+        print_fleet(client.fleet_goodput(project=project, since=since), output)
+        return
+    found = client.goodput(find_run(client, run).id)
+    if output is Format.TABLE:
+        print(safe(found.name) + ("" if found.exact else " (provisional)"))
+        print_waterfall(found.report)
+        print_reliability(found)
+    elif output is Format.JSON:
+        write_json(found)
+    else:
+        print_report(found.report, output)
 
 
 @app.command()
@@ -57,4 +84,6 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
         with open(path, "rb") as file:
             yield file
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}", code="unreadable_file", hint="a file or -") from None
+        raise UsageError(
+            f"{path} can't be read: {error.strerror}", code="unreadable_file", hint="a file or -"
+        ) from None

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepward.cli.figures import lasting
-from stepward.cli.table import Column, terminal, write_table
+from stepward.cli.table import Column, Format, show, terminal, write_table
 from stepward.cli.text import safe
+from stepward.goodput.answers import FleetGoodput, RunGoodput, RunShare
 from stepward.goodput.report import Report
 
 BAR_CELLS = 32
@@ -73,6 +74,49 @@ def print_waterfall(report: Report) -> None:
         out.print(Text(safe(note)), soft_wrap=True)
 
 
+def print_reliability(found: RunGoodput) -> None:
+    """Print windows, interruptions and advice below a waterfall."""
+    notes = [f"last {w.window}: goodput {percent(w.overall)} of {lasting(w.wall_s)}" for w in found.windows]
+    failures = found.reliability
+    if failures and failures.interruptions:
+        causes = ", ".join(f"{count} {cause}" for cause, count in sorted(failures.interruptions.items()))
+        notes.append(f"interruptions: {causes}; {_spans(failures.mttf_s, failures.mttr_s, failures.ettr)}")
+    if found.advice is not None and found.advice.gain > 0:
+        a = found.advice
+        notes.append(
+            f"advice: a checkpoint every {lasting(a.best_interval_s)} instead of {lasting(a.interval_s)} "
+            f"would give back about {percent(a.gain)} of the time (save {_duration(a.save_s)})"
+        )
+    if notes:
+        print()
+        print("\n".join(safe(note) for note in notes))
+
+
+def print_fleet(found: FleetGoodput, output: Format) -> None:
+    """Print runs side by side."""
+    if output is Format.TABLE and found.runs:
+        hours = f"{found.device_s / 3600:,.1f} device hours"
+        terminal().print(f"goodput {percent(found.overall_device)} of {hours} in {len(found.runs)} runs\n")
+    show(output, _FLEET, found.runs, document=found, empty="no run has anything to account for")
+    if output is Format.TABLE and found.left_out:
+        print(f"\n{found.left_out} runs were left out: without an attempt, or beyond the first {len(found.runs)}")
+
+
+def largest_loss(share: RunShare) -> str:
+    """The bucket that took most device time without moving the run forward, with its share."""
+    losses = {bucket: s for bucket, s in share.buckets_device_s.items() if bucket != "productive" and s > 0}
+    if not losses or not share.device_s:
+        return "-"
+    bucket = max(losses, key=losses.__getitem__)
+    return f"{bucket} {percent(losses[bucket] / share.device_s)}"
+
+
+def _spans(mttf: float | None, mttr: float | None, ettr: float | None) -> str:
+    spans = [("mean time to failure", mttf), ("to repair", mttr)]
+    told = [f"{name} {lasting(value)}" for name, value in spans if value is not None]
+    return ", ".join([*told, f"ready to train {percent(ettr)}"])
+
+
 def headline(report: Report) -> str:
     """The answer: the share that was productive, of how much, in how many attempts."""
     attempts = f"{report.attempts} attempt{'s' * (report.attempts != 1)}"
@@ -134,4 +178,15 @@ _COLUMNS: list[Column[Row]] = [
     Column("time", lambda row: row.seconds, lambda row: _duration(row.seconds), right=True),
     Column("share", lambda row: row.share, lambda row: percent(row.share), right=True),
     Column("meaning", lambda row: MEANINGS[row.bucket], flexible=True, spare=True),
+]
+_FLEET: list[Column[RunShare]] = [
+    Column("run", lambda row: row.run, lambda row: row.run[:18]),
+    Column("name", lambda row: row.name, flexible=True),
+    Column("project", lambda row: row.project, flexible=True, spare=True),
+    Column("user", lambda row: row.user, spare=True),
+    Column("state", lambda row: row.state),
+    Column("device_hours", lambda row: row.device_s / 3600, lambda row: f"{row.device_s / 3600:,.1f}", right=True),
+    Column("goodput", lambda row: row.overall, lambda row: percent(row.overall), right=True),
+    Column("largest_loss", largest_loss),
+    Column("interruptions", lambda row: row.interruptions, right=True, spare=True),
 ]

@@ -16,6 +16,7 @@ from stepward.client.problems import error_of
 from stepward.client.stream import open_lines
 from stepward.client.transport import ANSWER_S, Transport
 from stepward.errors import ParseError, UsageError
+from stepward.goodput.answers import FleetGoodput, RunGoodput
 from stepward.model.resources import (
     Backup,
     Chart,
@@ -161,6 +162,14 @@ class Client:
     def sources(self, run: str) -> list[Source]:
         """Ranks, wrappers and agents of a run."""
         return self._get(f"{_run(run)}/sources", {}, list[Source])
+
+    def goodput(self, run: str) -> RunGoodput:
+        """Where every second of a run went."""
+        return self._get(f"{_run(run)}/goodput", {}, RunGoodput)
+
+    def fleet_goodput(self, *, project: str | None = None, since: str | None = None) -> FleetGoodput:
+        """Where the device time of the runs went that were alive in the last ``since`` (``24h``, ``7d``)."""
+        return self._get("/api/v1/goodput", {"project": project, "since": since}, FleetGoodput)
 
     def series(self, run: str) -> list[Series]:
         """The metrics that a run has."""

@@ -64,6 +64,18 @@ class LiveLedger:
         for event in events:
             self.feed(event)
 
+    @property
+    def read_until(self) -> int:
+        """What lies before that instant (ns) has been read for good."""
+        return self._read_until
+
+    def catch_up(self, events: Iterable[Event]) -> None:
+        """Take in all that there is from ``read_until`` on, in any order; what waited from an earlier time is replaced."""
+        self._waiting = []
+        for event in sorted(events, key=_time):
+            if event.t >= self._read_until:
+                self.feed(event)
+
     def ledger(self, now: int | None = None) -> Ledger | None:
         """The ledger by now (ns; None: by the newest event); None as long as nothing has begun."""
         reader = self._twin()
@@ -256,6 +268,10 @@ class LiveLedger:
         ledger.wall, ledger.device = wall, sum(ledger.buckets_device.values())
         ledger.overlap_device += self._overlap
         return ledger
+
+
+def _time(event: Event) -> int:
+    return event.t
 
 
 def _between(checkpoints: list[int], last: int, step: int) -> bool:
