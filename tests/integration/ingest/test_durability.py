@@ -86,6 +86,7 @@ def check(data: Path, acknowledged: dict[str, int]) -> None:
     logs.close()
 
 
+@pytest.mark.timeout(3600)
 def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Path, full_scale: bool) -> None:
     chance = random.Random(7)
     acknowledged: dict[str, int] = {}
@@ -98,6 +99,7 @@ def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Pa
         check(tmp_path, acknowledged)
 
 
+@pytest.mark.timeout(3600)
 def test_kill_9_during_a_rewrite_loses_nothing_and_doubles_nothing(tmp_path: Path, full_scale: bool) -> None:
     chance = random.Random(11)
     acknowledged: dict[str, int] = {}

@@ -52,59 +52,53 @@ def _fill(answer: RankProfile, points: dict[str, Any], rows: list[SeriesRow], sp
     order = np.argsort(numbers)
     rank = ranks[order][np.searchsorted(numbers[order], points["series"])]
     step, time, value = points["step"], points["time"], np.ma.filled(points["value"], np.nan)
-    finite = np.isfinite(value)
-    low, width = span.low, span.width
-    bucket = _buckets(step, low, width)
+    bucket = _buckets(step, span.low, span.width)
     entries = np.unique(bucket)
     first, last = _extent(bucket, step, entries)
-    n_bad = np.bincount(np.searchsorted(entries, bucket[~finite]), minlength=len(entries))
-    step, time, value, rank, bucket = step[finite], time[finite], value[finite], rank[finite], bucket[finite]
-    newest = _newest(rank, step, time, value)
-    value, rank, bucket = value[newest], rank[newest], bucket[newest]
-    # By entry, then value, then rank: quantiles are places in that order.
-    order = np.lexsort((rank, value, bucket))
-    value, rank, bucket = value[order], rank[order], bucket[order]
-    starts = np.searchsorted(bucket, entries)
-    ends = np.searchsorted(bucket, entries, side="right")
-    answer.step, answer.step_last, answer.n_bad = first.tolist(), last.tolist(), n_bad.tolist()
-    answer.ranks = _ranks(bucket, rank, entries)
+    answer.step, answer.step_last = first.tolist(), last.tolist()
+    finite = np.isfinite(value)
+    answer.n_bad = np.bincount(np.searchsorted(entries, bucket[~finite]), minlength=len(entries)).tolist()
+    kept = np.flatnonzero(finite)
+    kept = kept[_newest(rank[kept], step[kept], time[kept], value[kept])]
+    kept = kept[np.argsort(bucket[kept], kind="stable")]
+    value, rank, bucket = value[kept], rank[kept], bucket[kept]
+    starts, ends = np.searchsorted(bucket, entries), np.searchsorted(bucket, entries, side="right")
     for begin, end in zip(starts.tolist(), ends.tolist(), strict=True):
         _entry(answer, value[begin:end], rank[begin:end])
 
 
 def _entry(answer: RankProfile, value: Any, rank: Any) -> None:
-    """One entry from its values in order."""
+    """One entry from its values and the ranks that they are of."""
     n = len(value)
+    answer.ranks.append(len(np.unique(rank)))
     if not n:
         for column in (answer.min, answer.p50, answer.p99, answer.max, answer.argmin, answer.argmax):
             column.append(None)
         return
-    highest = int(np.searchsorted(value, value[-1]))  # the lowest rank among the highest
-    answer.min.append(float(value[0]))
-    answer.p50.append(float(value[math.ceil(n * 0.5) - 1]))
-    answer.p99.append(float(value[-(-99 * n // 100) - 1]))
-    answer.max.append(float(value[-1]))
-    answer.argmin.append(int(rank[0]))
-    answer.argmax.append(int(rank[highest]))
-
-
-def _ranks(bucket: Any, rank: Any, entries: Any) -> list[int]:
-    """The number of ranks in each entry."""
-    order = np.lexsort((rank, bucket))
-    bucket, rank = bucket[order], rank[order]
-    new = np.ones(len(rank), np.bool_)
-    new[1:] = (bucket[1:] != bucket[:-1]) | (rank[1:] != rank[:-1])
-    counts: list[int] = np.bincount(np.searchsorted(entries, bucket[new]), minlength=len(entries)).tolist()
-    return counts
+    ordered = np.sort(value)
+    answer.min.append(float(ordered[0]))
+    answer.p50.append(float(ordered[math.ceil(n * 0.5) - 1]))
+    answer.p99.append(float(ordered[-(-99 * n // 100) - 1]))
+    answer.max.append(float(ordered[-1]))
+    answer.argmin.append(int(rank[value == ordered[0]].min()))
+    answer.argmax.append(int(rank[value == ordered[-1]].min()))
 
 
 def _newest(rank: Any, step: Any, time: Any, value: Any) -> Any:
-    """Indexes of the newest point of each rank and step."""
-    if len(rank) < 2:
+    """Indexes of the newest point of each rank and step, in any order."""
+    if _rises(rank, step):  # each comes once, as in a file in order
         return np.arange(len(rank))
+    order = np.lexsort((step, rank))
+    if _rises(rank[order], step[order]):
+        return order
     order = np.lexsort((value, time, step, rank))
     same = (rank[order][1:] == rank[order][:-1]) & (step[order][1:] == step[order][:-1])
     return order[np.append(~same, True)]
+
+
+def _rises(rank: Any, step: Any) -> bool:
+    """Whether rank, then step, are in order and nothing comes twice."""
+    return bool(np.all((rank[1:] > rank[:-1]) | ((rank[1:] == rank[:-1]) & (step[1:] > step[:-1]))))
 
 
 def _buckets(step: Any, low: int, width: int) -> Any:

@@ -36,6 +36,7 @@ class Project:
         self.file = ProjectFile(folder, f"{MOST_MB}MB")
         self.names: Names | None = None
         self.deletions = 0
+        self.rewriting = threading.Lock()
         self.committed_at = time.monotonic()
 
 

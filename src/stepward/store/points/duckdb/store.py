@@ -234,5 +234,6 @@ class DuckDBPoints:
             self._rewrite(at, found.points)
 
     def _rewrite(self, at: Project, points: int) -> bool:
-        deletions = at.deletions
-        return rewrite(at.file, points, lambda: self._projects.over or at.deletions != deletions)
+        with at.rewriting:
+            deletions = at.deletions
+            return rewrite(at.file, points, lambda: self._projects.over or at.deletions != deletions)
