@@ -46,7 +46,7 @@ def test_times_of_reads_are_kept(run, journals):
     run("--", PY, "-c", "import time\nfor i in range(5): print(i); time.sleep(0.3)")
     marks = [mark for chunk in journals().chunks for mark in chunk.marks]
     times = [at for _, at in marks]
-    assert len(times) == 5
+    assert len(times) >= 5  # a line and its end may be read apart
     assert times == sorted(times)
     assert before < times[0] < times[-1] < time.time_ns() // 1000
 
