@@ -175,6 +175,7 @@ def _signal_name(number: int) -> str:
 def settle(exits: Iterable[Exit]) -> Verdict | None:
     """Weigh all observations of an attempt's end: the most trusted witness decides, its earliest bad end first.
 
+    A checkpoint that the SDK saw completed after SIGTERM makes the reaper's exit a preemption, as it would make its own.
     A less trusted witness may still explain: where the deciding one says no more than ``failed`` or ``crashed``, an
     exception that the SDK kept becomes the reason. Returns None for no observation.
     """
@@ -183,7 +184,10 @@ def settle(exits: Iterable[Exit]) -> Verdict | None:
         return None
     top = [e for e in observed if e.by is observed[0].by]
     bad = [e for e in top if verdict(e).state is not State.FINISHED]
-    chosen = verdict((bad or top)[0])
+    decisive = (bad or top)[0]
+    if decisive.by is not Witness.SCHEDULER and any(e.checkpointed for e in observed):
+        decisive = msgspec.structs.replace(decisive, checkpointed=True)
+    chosen = verdict(decisive)
     # An out-of-memory kill seen by anybody outranks the bare SIGKILL that the reaper saw of the same end.
     if chosen.signal == "SIGKILL" and any(e.oom for e in observed):
         chosen = msgspec.structs.replace(chosen, state=State.OOM, reason="killed for memory by kernel or cgroup")

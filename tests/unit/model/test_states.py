@@ -1,5 +1,7 @@
 """The state table of ARCHITECTURE.md, row by row, and the weighing of several witnesses."""
 
+from typing import Any
+
 import pytest
 
 from stepward.model.states import Exit, State, Witness, settle, verdict
@@ -12,12 +14,19 @@ TABLE = [
     ("exception", Exit(at=0, by=SDK, exit_code=1, exception="ValueError: x"), State.FAILED),
     ("MemoryError is failed", Exit(at=0, by=SDK, exit_code=1, exception="MemoryError"), State.FAILED),
     ("KeyboardInterrupt", Exit(at=0, by=SDK, exception="KeyboardInterrupt"), State.CANCELLED),
-    *[(name, Exit(at=0, by=REAPER, signal=name), State.CRASHED) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")],
+    *[
+        (name, Exit(at=0, by=REAPER, signal=name), State.CRASHED)
+        for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+    ],
     ("SIGINT", Exit(at=0, by=REAPER, signal="SIGINT"), State.CANCELLED),
     ("SIGTERM alone", Exit(at=0, by=REAPER, signal="SIGTERM"), State.CANCELLED),
     ("SIGTERM and the scheduler says so", Exit(at=0, by=REAPER, signal="SIGTERM", preempted=True), State.PREEMPTED),
     ("SIGTERM with a checkpoint", Exit(at=0, by=REAPER, signal="SIGTERM", checkpointed=True), State.PREEMPTED),
-    ("exit after a handled SIGTERM with a checkpoint", Exit(at=0, by=SDK, exit_code=0, checkpointed=True), State.PREEMPTED),
+    (
+        "exit after a handled SIGTERM with a checkpoint",
+        Exit(at=0, by=SDK, exit_code=0, checkpointed=True),
+        State.PREEMPTED,
+    ),
     ("memory kill", Exit(at=0, by=KERNEL, signal="SIGKILL", oom=True), State.OOM),
     ("SIGKILL reaped", Exit(at=0, by=REAPER, signal="SIGKILL"), State.CRASHED),
     ("SIGKILL nobody reaped", Exit(at=0, by=LEASE, signal="SIGKILL"), State.LOST),
@@ -72,6 +81,27 @@ def test_the_first_bad_end_decides_among_equals() -> None:
 def test_an_out_of_memory_kill_explains_the_reapers_sigkill() -> None:
     told = settle([Exit(at=2, by=REAPER, signal="SIGKILL"), Exit(at=1, by=SDK, oom=True)])
     assert told is not None and told.state is State.OOM and told.signal == "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("reaped", "state"),
+    [
+        ({"exit_code": 0}, State.PREEMPTED),
+        ({"exit_code": 1}, State.PREEMPTED),
+        ({"signal": "SIGTERM"}, State.PREEMPTED),
+        ({"signal": "SIGSEGV"}, State.CRASHED),
+        ({"signal": "SIGKILL", "oom": True}, State.OOM),
+    ],
+)
+def test_a_checkpoint_after_sigterm_counts_though_the_reaper_decides(reaped: dict[str, Any], state: State) -> None:
+    told = settle([Exit(at=2, by=REAPER, **reaped), Exit(at=1, by=SDK, exit_code=0, checkpointed=True, rank=0)])
+    assert told is not None and told.state is state
+
+
+def test_the_scheduler_needs_no_checkpoint_to_be_believed() -> None:
+    scheduled = Exit(at=3, by=SCHEDULER, state=State.CANCELLED)
+    told = settle([scheduled, Exit(at=1, by=SDK, exit_code=0, checkpointed=True)])
+    assert told is not None and told.state is State.CANCELLED
 
 
 def test_the_sdks_exception_explains_a_bare_exit_code() -> None:
