@@ -14,6 +14,7 @@ import sys
 import msgspec
 
 from stepward.errors import UsageError
+from stepward.model.identity import MAX_PROJECT_BYTES, is_project_name
 from stepward.model.words import DEFAULT_PROJECT
 
 _LOOPBACK = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)", re.IGNORECASE)
@@ -57,7 +58,7 @@ def load(*, server: str | None = None, token: str | None = None, project: str | 
     """The settings of this process; arguments outrank everything.
 
     Raises:
-        UsageError: ``bad_config_file`` (not understood, or readable by others), ``bad_server_url``.
+        UsageError: ``bad_config_file`` (not understood, or readable by others), ``bad_server_url``, ``bad_project_name``.
     """
     env, file = os.environ, _config_file()
     url = server or env.get("STEPWARD_SERVER") or file.server
@@ -70,7 +71,7 @@ def load(*, server: str | None = None, token: str | None = None, project: str | 
     return Settings(
         server=_checked_url(url) if url else None,
         token=secret,
-        project=project or env.get("STEPWARD_PROJECT") or file.project or DEFAULT_PROJECT,
+        project=_checked_project(project or env.get("STEPWARD_PROJECT") or file.project or DEFAULT_PROJECT),
         run=env.get("STEPWARD_RUN") or None,
         spool=env.get("STEPWARD_DIR") or f"/var/tmp/stepward-{os.getuid()}",
     )
@@ -146,6 +147,16 @@ def _read_token(local: ServerFile) -> str | None:
             return file.read().strip() or None
     except OSError:
         return None
+
+
+def _checked_project(name: str) -> str:
+    if not is_project_name(name):
+        raise UsageError(
+            f"{name[:80]!r} can't name a project",
+            code="bad_project_name",
+            hint=f"1 to {MAX_PROJECT_BYTES} letters, digits, _ and -; others count three a byte",
+        )
+    return name
 
 
 def _checked_url(url: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from stepward import settings as configured
 from stepward.errors import StepwardError
 from stepward.launch.notes import say
-from stepward.model.identity import ulid
+from stepward.model.identity import is_project_name, ulid
 from stepward.model.words import DEFAULT_PROJECT
 from stepward.orchestrators.identity import identify, launch_attempt
 from stepward.orchestrators.local.identity import rank as launched_rank
@@ -109,7 +109,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) -> Plan:
     """The plan for this process; never raises for settings, the run or its names."""
     settings = _settings(options, environ)
-    project = options.project or settings.project
+    project = settings.project
     # An option is meant for this run; the variable may be left over from anything.
     named = {name: value for name, value in environ.items() if not (options.run and name == "STEPWARD_RUN")}
     identity = identify(named, facts, project=project, run=options.run)
@@ -135,7 +135,8 @@ def _settings(options: Options, environ: Mapping[str, str]) -> Settings:
     except StepwardError as error:
         say(f"{error} [{error.code}]; the command starts without a server")
         spool = environ.get("STEPWARD_DIR") or roots.default_root()
-        return Settings(project=options.project or environ.get("STEPWARD_PROJECT") or DEFAULT_PROJECT, spool=spool)
+        named = options.project or environ.get("STEPWARD_PROJECT") or DEFAULT_PROJECT
+        return Settings(project=named if is_project_name(named) else DEFAULT_PROJECT, spool=spool)
 
 
 def _attempt(environ: Mapping[str, str], facts: ProcFacts) -> str:

@@ -9,6 +9,9 @@ import re
 import time
 
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+MAX_PROJECT_BYTES = 200
+"""File systems end at 255 bytes a name."""
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 RUN_ID = re.compile(r"run_[0-9a-z]{26}")
 
 
@@ -25,6 +28,15 @@ def derived_run_id(project: str, key: str) -> str:
 def run_id(project: str, named: str) -> str:
     """The run that a user names: a run id stands for itself, any other string is a key."""
     return named if RUN_ID.fullmatch(named) else derived_run_id(project, named)
+
+
+def is_project_name(name: str) -> bool:
+    """Whether a project may be called so: its folder is, and there a byte that is no letter, digit, _ or - counts three."""
+    try:
+        size = sum(1 if byte in _PLAIN else 3 for byte in name.encode())
+    except UnicodeEncodeError:
+        return False
+    return 0 < size <= MAX_PROJECT_BYTES
 
 
 def ulid() -> str:

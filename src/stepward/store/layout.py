@@ -8,9 +8,7 @@ import os
 from urllib.parse import quote, unquote
 
 from stepward.errors import UsageError
-
-MAX_FOLDER_BYTES = 200
-"""File systems end at 255 bytes a name."""
+from stepward.model.identity import MAX_PROJECT_BYTES, is_project_name
 
 
 def project_folder(data: str, project: str) -> str:
@@ -19,13 +17,13 @@ def project_folder(data: str, project: str) -> str:
     Raises:
         UsageError: ``bad_project_name`` (empty, or too long as a folder's name).
     """
-    name = quote(project, safe="").replace(".", "%2E").replace("~", "%7E")
-    if not 0 < len(name) <= MAX_FOLDER_BYTES:
+    if not is_project_name(project):
         raise UsageError(
             f"{project[:80]!r} can't name a project",
             code="bad_project_name",
-            hint=f"1 to {MAX_FOLDER_BYTES} letters, digits, _ and -; others count three a byte",
+            hint=f"1 to {MAX_PROJECT_BYTES} letters, digits, _ and -; others count three a byte",
         )
+    name = quote(project, safe="").replace(".", "%2E").replace("~", "%7E")
     return f"{data}/projects/{name}"
 
 

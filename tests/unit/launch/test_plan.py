@@ -74,6 +74,12 @@ def test_ranks_get_the_variables_of_a_launcher():
     assert [environ[name] for name in names] == ["1", "1", "2", "2", "127.0.0.1", "4321"]
 
 
+def test_a_project_that_no_server_takes_is_said_and_the_command_starts_in_another(capfd):
+    plan = _plan({}, project="x" * 201)
+    assert plan.project == "default"
+    assert "bad_project_name" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("server", ["no url", "ftp://x"])
 def test_bad_settings_are_said_and_left(monkeypatch, capfd, server):
     monkeypatch.setenv("STEPWARD_SERVER", server)

@@ -1,9 +1,12 @@
 """Identities: derived alike everywhere, random ones sort by time and never meet."""
 
+from urllib.parse import quote
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepward.model.identity import RUN_ID, derived_run_id, random_run_id, run_id, ulid
+from stepward.model.identity import RUN_ID, derived_run_id, is_project_name, random_run_id, run_id, ulid
 
 
 @given(st.text(), st.text())
@@ -34,3 +37,13 @@ def test_ulids_are_distinct_and_sort_by_time() -> None:
     made = [ulid() for _ in range(2000)]
     assert len(set(made)) == len(made) and {len(one) for one in made} == {26}
     assert [one[:10] for one in made] == sorted(one[:10] for one in made)
+
+
+@pytest.mark.parametrize(("name", "fits"), [("a" * 200, True), ("a" * 201, False), ("é" * 33, True), ("é" * 34, False)])
+def test_a_project_has_room_for_its_folder(name: str, fits: bool) -> None:
+    assert is_project_name(name) is fits
+
+
+@given(st.text(max_size=90))
+def test_a_projects_folder_is_named_in_at_most_200_bytes(name: str) -> None:
+    assert is_project_name(name) is (0 < len(quote(name, safe="").replace(".", "%2E").replace("~", "%7E")) <= 200)

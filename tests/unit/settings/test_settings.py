@@ -84,3 +84,15 @@ def test_a_server_that_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         settings.load(server=url)
     assert refused.value.code == "bad_server_url"
+
+
+@pytest.mark.parametrize("source", ["argument", "environment", "file"])
+def test_a_project_that_no_server_takes_is_refused_at_once(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    name = "x" * 201
+    if source == "environment":
+        monkeypatch.setenv("STEPWARD_PROJECT", name)
+    elif source == "file":
+        keep(f'project = "{name}"')
+    with pytest.raises(UsageError) as refused:
+        settings.load(project=name if source == "argument" else None)
+    assert refused.value.code == "bad_project_name"
