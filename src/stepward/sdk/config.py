@@ -36,6 +36,10 @@ class UserConfig(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         self.update({key: value})
 
+    def __ior__(self, other: Any) -> "UserConfig":  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
     def setdefault(self, key: str, default: Any = None) -> Any:
         """As of a dict."""
         if key not in self:

@@ -27,6 +27,7 @@ EXIT_FLUSH_S = 10.0
 SIGNAL_FLUSH_S = 2.0
 """Of the grace between SIGTERM and SIGKILL (Slurm's KillWait: 30 s, Kubernetes: 30 s) the user's handlers get the rest."""
 MAX_TRACEBACK = 64 << 10
+MAX_REASON = 4096
 _UNSEEN = "SystemExit was raised without sys.exit: its code is not visible from inside the process"
 
 
@@ -84,13 +85,13 @@ class ProcessEnd:
 
     def by_code(self, code: object) -> Exit:
         """The end that ``sys.exit(code)`` means: None is 0, a text is 1, numbers are taken modulo 256."""
-        if code is None:
-            return self._exit(exit_code=0)
-        return (
-            self._exit(exit_code=int(code) & 255)
-            if isinstance(code, int)
-            else self._exit(exit_code=1, reason=str(code))
-        )
+        if code is None or isinstance(code, int):
+            return self._exit(exit_code=int(code or 0) & 255)
+        # Imported on use: an end by a text is rare.
+        from stepward.sdk.config import plain
+        from stepward.sdk.secrets import mask_text
+
+        return self._exit(exit_code=1, reason=mask_text(str(plain(code))[:MAX_REASON]))
 
     def by_signal(self, name: str) -> Exit:
         """The end by a signal that this process could still handle."""
@@ -150,7 +151,7 @@ def describe(error: BaseException) -> tuple[str, str]:
     if len(whole) > MAX_TRACEBACK:
         half = MAX_TRACEBACK // 2
         whole = f"{whole[:half]}\n[...]\n{whole[-half:]}"
-    return mask_text(last[:4096]), whole
+    return mask_text(last[:MAX_REASON]), whole
 
 
 def _hook() -> None:

@@ -1,4 +1,4 @@
-"""What the ``gather`` thread does: the trees of the configuration once, then samples of the node every 10 s.
+"""What the ``gather`` thread does: the trees of the configuration once, then samples of the node.
 
 Trees come from rank 0 (software) and from one rank a host (system); samples from one rank a host, and only where no
 wrapper samples already.
@@ -14,7 +14,8 @@ from stepward.orchestrators.protocol import Identity
 from stepward.sdk import trees
 from stepward.spool.journal import Journal
 
-SAMPLE_S = 10.0
+LOOK_S = 10.0
+"""Pause between two looks for frameworks that were loaded, where nothing is sampled."""
 
 
 class Gatherer:
@@ -33,7 +34,6 @@ class Gatherer:
         self._journal, self._who, self._sampling = journal, who, sampling
         self.described = threading.Event()
         self._known: set[str] = set()
-        self._keysets: dict[tuple[tuple[str, str, int | None, int | None], ...], int] = {}
 
     def run(self, stopped: threading.Event) -> None:
         """Gather until ``stopped``."""
@@ -48,7 +48,7 @@ class Gatherer:
         self.described.set()
         if one_of_host and self._sampling:
             self._sample(me, stopped)
-        while me.rank == 0 and not stopped.wait(SAMPLE_S):
+        while me.rank == 0 and not stopped.wait(LOOK_S):
             self.frameworks()
 
     def frameworks(self) -> None:
@@ -68,19 +68,17 @@ class Gatherer:
 
     def _sample(self, me: Identity, stopped: threading.Event) -> None:
         # Imported on use: readers of the node are needed where no wrapper samples.
-        from stepward.collect.sampler import Sampler
+        from stepward.collect.sampler import PERIOD_S, Sampler, sample_step
 
-        sampler, number = Sampler({me.rank: os.getpid()}), 0
+        sampler = Sampler({me.rank: os.getpid()})
         while not stopped.is_set():
-            readings = sampler.sample()
-            series = tuple((one.metric, one.unit, one.device, one.rank) for one in readings)
-            if series:
-                keyset = self._keysets.get(series) or self._keysets.setdefault(series, self._journal.define(series))
-                self._journal.row(keyset, number, time.time_ns() // 1000, [one.value for one in readings])
-            number += 1
+            readings, at = sampler.sample(), time.time_ns() // 1000
+            if readings:
+                keyset = self._journal.define([(one.metric, one.unit, one.device, one.rank) for one in readings])
+                self._journal.row(keyset, sample_step(at), at, [one.value for one in readings])
             if me.rank == 0:
                 self.frameworks()
-            stopped.wait(SAMPLE_S)
+            stopped.wait(PERIOD_S)
 
     def _emit(self, config: Config) -> None:
         self._journal.emit("config", config)

@@ -25,7 +25,9 @@ class Output:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._streams = [Captured(name, getattr(sys, name), self) for name in ("stdout", "stderr")]
+        # A process without a terminal may have no stream at all; print() then does nothing, and so it stays.
+        found = [(name, getattr(sys, name)) for name in ("stdout", "stderr")]
+        self._streams = [Captured(name, stream, self) for name, stream in found if stream is not None]
         self._lines: deque[str] = deque(maxlen=TAIL_LINES)
         for stream in self._streams:
             setattr(sys, stream.stream, stream)

@@ -23,6 +23,7 @@ from stepward.orchestrators.protocol import Identity, ProcFacts
 from stepward.sdk.meeting import Agreement, Meeting, find_group
 from stepward.sdk.recorder import Recorder
 from stepward.settings import Settings
+from stepward.spool.records import clamp
 from stepward.spool.roots import warn
 
 GRACE_S = 3.0
@@ -130,7 +131,7 @@ class Presence:
     def _status(self) -> Status:
         return Status(
             at=time.time_ns() // 1000,
-            step=self.step,
+            step=None if self.step is None else clamp(self.step),
             progress_at=self.progress_at,
             phase=self.phase,
             pending=self._recorder.pending,

@@ -1,8 +1,9 @@
 """The hot path of ``run.log``: from a dict of values to a row of the journal, in a few microseconds.
 
-A dict of plain floats with keys seen before costs two look-ups and one row. Everything else takes the slow path: nested
-dicts are flattened with ``/``, vectors become one series a device index, device values wait in ``pending`` until they
-are on the host. Nothing raises and nothing waits for a device; what is refused is counted and said once a key.
+A dict of plain floats with keys seen before costs two look-ups and one row. So does one with a few device values: a
+``_Layout`` remembers which they are. Everything else takes the slow path: nested dicts are flattened with ``/``, vectors
+become one series a device index. Device values wait in ``pending`` until they are on the host. Nothing raises and nothing
+waits for a device; what is refused is counted and said once a key.
 """
 
 import os
@@ -10,12 +11,13 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from stepward.model.frames import MAX_NAME
 from stepward.model.words import Clock
-from stepward.sdk.values import EXACT, Copy, Refused, as_float, take
+from stepward.sdk.values import EXACT, Copy, Refused, Taken, as_float, take
 from stepward.spool.journal import Journal
 from stepward.spool.roots import warn
 
@@ -46,6 +48,25 @@ class _Waiting(NamedTuple):
     copies: list[tuple[str, Copy]]
 
 
+class _Layout:
+    """What the values under some keys have been.
+
+    Attributes:
+        others: index and name of each value that was no plain scalar of the host at least once.
+        plain: for each value, whether it is none of those.
+        whole: keyset of all values, for when each is a scalar on the host by now; 0 = not known.
+        part: keyset of the plain ones; 0 = not known.
+    """
+
+    __slots__ = ("others", "part", "plain", "whole")
+
+    def __init__(self, others: list[tuple[int, str]], width: int) -> None:
+        self.others = others
+        indexes = {index for index, _ in others}
+        self.plain = [index not in indexes for index in range(width)]
+        self.whole = self.part = 0
+
+
 class Recorder:
     """Writes metrics and steps of one process to its journal; thread-safe; never raises.
 
@@ -57,7 +78,7 @@ class Recorder:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.refused = 0
-        self._keysets: dict[tuple[object, ...], int] = {}
+        self._layouts: dict[tuple[object, ...], _Layout] = {}
         self._series: dict[tuple[_Series, ...], int] = {}
         self._names: set[_Series] = set()
         self._said: set[str] = set()
@@ -78,12 +99,15 @@ class Recorder:
             time_us: µs since the epoch.
         """
         try:
-            keyset = self._keysets.get(tuple(values))
-            numbers = _numbers(values) if keyset is not None else None
-            if keyset is not None and numbers is not None:
-                self.journal.row(keyset, step, time_us, numbers)
-            else:
-                self._log_any(values, step, time_us)
+            layout = self._layouts.get(tuple(values))
+            if layout is not None:
+                numbers = tuple(values.values())
+                if layout.whole and _FLOATS.issuperset(map(type, numbers)):
+                    self.journal.row(layout.whole, step, time_us, numbers)
+                    return
+                if self._log_known(layout, numbers, step, time_us):
+                    return
+            self._log_any(values, step, time_us)
         except Exception as error:
             self._refuse("log", f"failed ({type(error).__name__}: {error})")
 
@@ -125,28 +149,77 @@ class Recorder:
         """In a forked child: what waits belongs to the parent, which has the devices and the thread."""
         self._begin()
 
+    def _log_known(self, layout: _Layout, values: Sequence[Any], step: int, time_us: int) -> bool:
+        """Keep values under keys seen before; False, with nothing kept, where they are not what such values were."""
+        try:
+            taken = [take(values[index]) for index, _ in layout.others]
+        except Refused:
+            return False
+        if layout.whole and _SCALARS.issuperset(map(type, taken)):
+            keyset, rest, numbers = layout.whole, [], list(values)
+            for (index, _), number in zip(layout.others, taken, strict=True):
+                numbers[index] = number
+        else:
+            keyset, numbers = layout.part, list(compress(values, layout.plain))
+            rest = [(name, one) for (_, name), one in zip(layout.others, taken, strict=True)]
+        doubles = _doubles(numbers)
+        if doubles is None or not (keyset or rest and not numbers):
+            return False
+        if numbers:
+            self.journal.row(keyset, step, time_us, doubles)
+        if rest:
+            self._keep(rest, step, time_us)
+        return True
+
     def _log_any(self, values: Mapping[str, object], step: int, time_us: int) -> None:
+        taken: list[tuple[str, Taken]] = []
+        others: list[tuple[int, str]] = []
+        flat = True
+        for name, value in self._flat(values, "", 0):
+            flat = flat and name in values
+            if not _is_scalar(type(value)):
+                others.append((len(taken), name))
+            try:
+                taken.append((name, take(value)))
+            except Refused as refused:
+                flat = False
+                self._refuse(name, str(refused))
+        self._keep(taken, step, time_us)
+        if flat and len(taken) == len(values):
+            self._learn(tuple(values), [name for name, _ in taken], others)
+
+    def _keep(self, taken: Iterable[tuple[str, Taken]], step: int, time_us: int) -> None:
+        """Write what is on the host as one row, and let the rest wait."""
         row: dict[_Series, float] = {}
         copies: list[tuple[str, Copy]] = []
-        plain = True
-        for name, value in self._flat(values, "", 0):
-            plain = plain and name in values and _is_scalar(type(value))
-            try:
-                taken = take(value)
-            except Refused as refused:
-                self._refuse(name, str(refused))
-                continue
-            if isinstance(taken, (int, float)):
-                row[name, "", None] = taken
-            elif isinstance(taken, list):
-                row.update({(name, "", device): number for device, number in enumerate(taken)})
+        for name, one in taken:
+            if isinstance(one, (int, float)):
+                row[name, "", None] = one
+            elif isinstance(one, list):
+                row.update({(name, "", device): number for device, number in enumerate(one)})
             else:
-                copies.append((name, taken))
-        keyset = self._write(row, step, time_us)
-        if plain and keyset and len(row) == len(values) and len(self._keysets) < _MAX_KEYSETS:
-            self._keysets[tuple(values)] = keyset
+                copies.append((name, one))
+        if row:
+            self._write(row, step, time_us)
         if copies:
             self._wait_for(_Waiting(step, time_us, copies))
+
+    def _learn(self, keys: tuple[object, ...], names: list[str], others: list[tuple[int, str]]) -> None:
+        """Remember what the values under ``keys`` were; who was once of a device may be so again."""
+        layout = self._layouts.get(keys)
+        if layout is None and len(self._layouts) >= _MAX_KEYSETS:
+            return
+        if layout is None or not set(others) <= set(layout.others):
+            known = layout.others if layout is not None else []
+            layout = self._layouts[keys] = _Layout(sorted({*others, *known}), len(names))
+        layout.whole = layout.whole or self._keyset_of(names)
+        layout.part = layout.part or self._keyset_of(list(compress(names, layout.plain)))
+
+    def _keyset_of(self, names: list[str]) -> int:
+        """Keyset of scalars that were all written before; 0 where there is none, or it would be too wide."""
+        series = tuple((name, "", None) for name in names)
+        sound = 0 < len(series) <= _MAX_COLUMNS and self._names.issuperset(series) and self._knows(series)
+        return self._keyset(series) if sound else 0
 
     def _flat(self, values: Mapping[str, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
         for key, value in values.items():
@@ -161,8 +234,8 @@ class Recorder:
             else:
                 self._refuse(name[:80], f"a name of {len(name)} characters; 1 to {MAX_NAME} are allowed")
 
-    def _write(self, row: Mapping[_Series, float], step: int, time_us: int) -> int:
-        """Write the row, cut where it is too wide; the keyset where one was enough, else 0."""
+    def _write(self, row: Mapping[_Series, float], step: int, time_us: int) -> None:
+        """Write the row, cut where it is too wide."""
         series: list[_Series] = []
         numbers: list[float] = []
         rounded: list[int] = []
@@ -178,14 +251,11 @@ class Recorder:
                 rounded.append(len(series))
             series.append(one)
             numbers.append(as_double)
-        keyset = 0
         width = min(_MAX_COLUMNS, len(series)) if self._knows(tuple(series)) else 1
         for start in range(0, len(series), width or 1):
             end = start + width
             marks = [index - start for index in rounded if start <= index < end]
-            keyset = self._keyset(tuple(series[start:end]))
-            self.journal.row(keyset, step, time_us, numbers[start:end], marks)
-        return keyset if width == len(series) else 0
+            self.journal.row(self._keyset(tuple(series[start:end])), step, time_us, numbers[start:end], marks)
 
     def _admit(self, one: _Series) -> bool:
         if len(self._names) >= MAX_SERIES:
@@ -263,9 +333,8 @@ def _ready(copy: Copy) -> bool:
         return True
 
 
-def _numbers(values: Mapping[str, object]) -> tuple[float, ...] | None:
+def _doubles(numbers: Sequence[Any]) -> Sequence[float] | None:
     """All values where they are plain scalars that float64 holds exactly; None sends them down the slow path."""
-    numbers: tuple[Any, ...] = tuple(values.values())
     if _FLOATS.issuperset(map(type, numbers)):
         return numbers
     if not _SCALARS.issuperset(map(type, numbers)):

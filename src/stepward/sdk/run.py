@@ -4,6 +4,7 @@ Every method is safe to call at any time from any thread: none blocks, none rais
 what can't be kept is counted and said once. ``session`` makes runs; ``presence`` is what the world sees of one.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ import msgspec
 from stepward.errors import UsageError
 from stepward.model.frames import Config, Event, Events
 from stepward.model.identity import ulid
-from stepward.model.states import Exit, Witness
+from stepward.model.states import Exit
 from stepward.sdk.checkpoints import Checkpoint
 from stepward.sdk.config import UserConfig, plain
 from stepward.sdk.exits import EXIT_FLUSH_S, ProcessEnd, hook_signals, signals_replaced
@@ -30,6 +31,7 @@ from stepward.sdk.pulse import Threads
 from stepward.sdk.recorder import Recorder
 from stepward.sdk.secrets import mask_text, mask_tree
 from stepward.sdk.steps import Columns, PhaseScope, Step, Timer, Waited
+from stepward.spool.records import clamp
 from stepward.spool.roots import warn
 
 DESCRIBE_S = 1.0
@@ -140,7 +142,7 @@ class Run:
 
     def phase(self, name: str) -> PhaseScope:
         """``with run.phase("forward"):`` — time of a named stretch; nested ones count for themselves."""
-        return PhaseScope(self.timer, name if type(name) is str else str(name))
+        return PhaseScope(self.timer, name if type(name) is str else str(plain(name)))
 
     def data(self, loader: Iterable[Any]) -> Any:
         """The loader (or iterator), with each wait for its next item timed as phase ``data_wait``."""
@@ -155,28 +157,28 @@ class Run:
             durable: False for a save that goes on in the background: then call ``checkpoint_durable(i)``.
         """
         number = max(self._last_step, 0) if step is None else self._as_step(step)
-        return Checkpoint(self.timer, self.checkpointed, number, None if path is None else str(path), durable)
+        return Checkpoint(self.timer, self.checkpointed, number, None if path is None else str(plain(path)), durable)
 
     def checkpoint_durable(self, step: int) -> None:
         """The checkpoint of ``step`` is complete and would survive this host."""
         now = time.time_ns() // 1000
         if self._end is not None:
             self._end.note_checkpoint()
-        self._mark("checkpoint_durable", now, now, step=self._as_step(step))
+        self._mark("checkpoint_durable", now, now, step=clamp(self._as_step(step)))
 
     def event(self, type: str, title: str = "", **data: Any) -> None:
         """Mark that something happened now: shown on the run's charts."""
         now = time.time_ns() // 1000
-        step = self._last_step if self._last_step >= 0 else None
+        step = clamp(self._last_step) if self._last_step >= 0 else None
         tree = mask_tree(plain(data))
-        self._mark(str(type), now, now, step=step, title=mask_text(str(title)), data=tree)
+        self._mark(str(plain(type)), now, now, step=step, title=mask_text(str(plain(title))), data=tree)
 
     def finish(self, exit_code: int | None = None) -> None:
         """End the run and flush, at most 10 s; a second call does nothing.
 
         Args:
-            exit_code: 0 = finished, else failed. None: failed with the exception that is being handled (as in a
-                ``finally``), else 0.
+            exit_code: 0 = finished, else failed; what is no integer is 1, as for ``sys.exit``. None: failed with the
+                exception that is being handled (as in a ``finally``), else 0.
         """
         if self._finished or os.getpid() != self._pid:
             self._finish_child()
@@ -187,8 +189,7 @@ class Run:
         elif exit_code is None and self._cells is not None and self._cells.error is not None:
             self._finish(self._by_error(self._cells.error), EXIT_FLUSH_S)
         else:
-            code = int(exit_code or 0)
-            self._finish(Exit(at=time.time_ns() // 1000, by=Witness.SDK, exit_code=code & 255), EXIT_FLUSH_S)
+            self._finish(self._how().by_code(plain(exit_code)), EXIT_FLUSH_S)
 
     def __enter__(self) -> "Run":
         return self
@@ -285,7 +286,10 @@ class Run:
             self._presence.close()
 
     def _by_error(self, error: BaseException) -> Exit:
-        return (self._end or ProcessEnd()).by_error(error)
+        return self._how().by_error(error)
+
+    def _how(self) -> ProcessEnd:
+        return self._end or ProcessEnd()
 
     def _beat(self) -> float:
         if self._output is not None:
@@ -322,7 +326,7 @@ class Run:
     def checkpointed(self, step: int, path: str | None, start_us: int, end_us: int, durable: bool = True) -> None:
         """A checkpoint that held the loop up from ``start_us`` to ``end_us`` is written."""
         data = {"path": path, "blocking_s": (end_us - start_us) / 1e6}
-        self._mark("checkpoint", start_us, end_us, step=step, data=data)
+        self._mark("checkpoint", start_us, end_us, step=clamp(step), data=data)
         if durable:
             self.checkpoint_durable(step)
 
@@ -341,12 +345,10 @@ class Run:
         return self._last_step if self._stepped else self._last_step + 1
 
     def _as_step(self, step: Any) -> int:
-        try:
-            return index(step)
-        except TypeError:
-            if isinstance(step, float) and step.is_integer():
-                return int(step)
-        self._misuse(UsageError(f"a step is an integer, not {step!r:.80}", code="bad_step", hint="step=i"))
+        # Arrays raise errors of their own kinds; so does whatever else pretends to be a number.
+        with contextlib.suppress(Exception):
+            return int(step) if isinstance(step, float) and step.is_integer() else index(step)
+        self._misuse(UsageError(f"a step is an integer, not {plain(step)!r:.80}", code="bad_step", hint="step=i"))
         return max(self._last_step, 0)
 
     def _note_late(self, what: str) -> None:

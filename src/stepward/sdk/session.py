@@ -21,6 +21,7 @@ from stepward.orchestrators.identity import identify
 from stepward.orchestrators.local.proc import read_facts
 from stepward.orchestrators.protocol import Identity
 from stepward.sdk import exits
+from stepward.sdk.config import MAX_TEXT, plain
 from stepward.sdk.presence import Presence
 from stepward.sdk.recorder import Recorder
 from stepward.sdk.run import Run
@@ -191,15 +192,22 @@ def _checked_kind(kind: str) -> RunKind:
 def _checked_tags(tags: Iterable[str] | None) -> list[str] | None:
     if tags is None:
         return None
-    labels = [tags] if isinstance(tags, str) else list(tags)
-    if not all(isinstance(label, str) and label for label in labels):
+    labels = [tags] if isinstance(tags, str) else list(tags) if isinstance(tags, Iterable) else [None]
+    if not all(map(_is_text, labels)):
         raise UsageError("tags are texts that are not empty", code="bad_argument", hint='tags=["ablation"]')
     return labels
 
 
 def _check_text(label: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value or len(value) > 65_536):
-        raise UsageError(f"{label} is a text that is not empty", code="bad_argument", hint=f"got {value!r:.80}")
+    if value is not None and not _is_text(value):
+        raise UsageError(f"{label} is a text that is not empty", code="bad_argument", hint=f"got {plain(value)!r:.80}")
+
+
+def _is_text(value: object) -> bool:
+    """Whether a frame can carry it: a text, not empty, not endless, without halves of characters."""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+        return False
+    return value.encode(errors="replace").decode() == value
 
 
 def _no_run(what: str) -> AbstractContextManager[Any]:

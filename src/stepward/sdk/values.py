@@ -120,6 +120,9 @@ def _numpy_array(value: Any) -> Taken:
     kind = value.dtype.kind
     if kind not in "biufV" or value.dtype.names:
         raise Refused(f"an array of {value.dtype.name}, not of numbers")
+    if value.shape == () and kind in "biuf" and value.dtype.itemsize <= 8 and not hasattr(value, "filled"):
+        number: int | float = value.item()
+        return number
     _check_shape("array", value.shape)
     if hasattr(value, "filled"):
         value = value.astype("float64").filled(float("nan"))
@@ -149,14 +152,17 @@ def _torch(value: Any) -> Taken:
         if not all(placement.is_replicate() for placement in value.placements):
             raise Refused("a tensor that is sharded over ranks; log its full_tensor()")
         value = value.to_local()
-    strided = str(value.layout) == "torch.strided"
-    if not strided or value.is_complex() or value.is_quantized or value.device.type == "meta":
+    strided = value.layout is sys.modules["torch"].strided
+    if not strided or value.is_complex() or value.is_quantized or value.is_meta:
         raise Refused(f"a tensor of {value.dtype} on {value.device.type} ({value.layout}), not of numbers")
+    if value.is_cpu and value.dim() == 0:
+        number: int | float = value.item()
+        return number
     _check_shape("tensor", value.shape)
     value = value.detach()
-    if value.device.type == "cpu":
+    if value.is_cpu:
         return _torch_numbers(value)
-    return _CudaCopy(value) if value.device.type == "cuda" else _TorchCopy(value.clone())
+    return _CudaCopy(value) if value.is_cuda else _TorchCopy(value.clone())
 
 
 def _torch_numbers(value: Any) -> Numbers:
@@ -199,18 +205,34 @@ class _TorchCopy:
 def _jax(value: Any) -> Taken:
     if getattr(value.dtype, "kind", "O") not in "biufV":
         raise Refused(f"a jax array of {value.dtype}, not of numbers")
-    _check_shape("array", value.shape)
+    if value.shape:
+        _check_shape("array", value.shape)
     if value.is_deleted():
         raise Refused("a jax array that was donated or deleted before it was logged")
+    sharding = value.sharding
+    if id(sharding) in _here or _is_here(sharding, value):
+        # A finished array is host memory: reading it waits for nothing, and what is read now is accepted now.
+        copy = _JaxCopy(value)
+        return copy.read() if value.is_ready() else copy
     if not value.is_fully_addressable:
         if not value.is_fully_replicated:
             raise Refused("a jax array that is spread over processes; replicate it before logging")
         value = value.addressable_data(0)
     value.copy_to_host_async()
-    copy = _JaxCopy(value)
-    # On the CPU a finished array is host memory: reading it waits for nothing, and what is read now is accepted now.
-    on_host = value.is_ready() and all(device.platform == "cpu" for device in value.devices())
-    return copy.read() if on_host else copy
+    return _JaxCopy(value)
+
+
+_here: dict[int, object] = {}
+"""Shardings over this process' CPU devices alone, by their identity: asking one costs more than reading the array."""
+_MAX_HERE = 64
+
+
+def _is_here(sharding: object, value: Any) -> bool:
+    """Whether the array is in this process' memory; remembers its sharding, which lives as long as it is remembered."""
+    here = value.is_fully_addressable and all(device.platform == "cpu" for device in value.devices())
+    if here and len(_here) < _MAX_HERE:
+        _here[id(sharding)] = sharding
+    return here
 
 
 class _JaxCopy:

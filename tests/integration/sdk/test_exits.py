@@ -27,6 +27,8 @@ READY = "print('ready', flush=True); time.sleep(60)\n"
         ("sys.exit(130)", 130, State.CANCELLED, 130),
         ("run.finish(); sys.exit(9)", 9, State.FINISHED, 0),
         ("run.finish(2)", 0, State.FAILED, 2),
+        ("run.finish('no data')", 0, State.FAILED, 1),
+        ("import numpy; run.finish(numpy.int64(0))", 0, State.FINISHED, 0),
         ("with run:\n    pass\nsys.exit(3)", 3, State.FINISHED, 0),
     ],
 )
@@ -120,6 +122,32 @@ for i in range(10**6):
     assert (writer.exit.exit_code, writer.exit.checkpointed) == (0, True)
     assert verdict(writer.exit).state is State.PREEMPTED
     assert [e.step for e in writer.events("checkpoint_durable")] == [5]
+
+
+def test_a_loop_that_stops_for_sigterm_saves_and_finishes_is_preempted(script, wait_for_line):
+    source = """
+flag = []
+signal.signal(signal.SIGTERM, lambda n, f: flag.append(n))
+run = sw.init()
+print('ready', flush=True)
+while not flag: time.sleep(0.01)
+with run.checkpoint(7): pass
+run.finish()
+"""
+    process = script.start(source)
+    wait_for_line(process, "ready")
+    process.terminate()
+    process.communicate(timeout=60)
+    (writer,) = script.written()
+    assert (process.returncode, writer.exit.exit_code) == (0, 0)
+    assert verdict(writer.exit).state is State.PREEMPTED
+
+
+def test_an_end_by_a_text_keeps_no_secret(script):
+    script.run(BEGIN + "sys.exit('cannot reach https://me:hunter22@host/ with token=abcdefgh12345')", code=1)
+    (writer,) = script.written()
+    assert "cannot reach" in writer.exit.reason
+    assert "hunter22" not in writer.exit.reason and "abcdefgh12345" not in writer.exit.reason
 
 
 def test_a_user_that_ignores_sigterm_goes_on(script, wait_for_line):

@@ -1,10 +1,13 @@
 """Forks, spawned children, second runs, late ranks: who writes for which run."""
 
 import os
+import textwrap
+import time
 
 import pytest
 
-from stepward.model.identity import derived_run_id
+from stepward.collect.sampler import sample_step
+from stepward.model.identity import derived_run_id, ulid
 from stepward.model.states import State, verdict
 
 pytestmark = pytest.mark.integration
@@ -49,9 +52,10 @@ def test_trees_are_collected_in_the_background(script):
     source = """
     run = sw.init()
     end = time.time() + 30
-    while time.time() < end and not run._gatherer._keysets: time.sleep(0.05)
+    while time.time() < end and not run._journal._series: time.sleep(0.05)
     """
-    script.run(source, code=0, env={"XLA_FLAGS": "--x", "WANDB_API_KEY": "secret", "NCCL_DEBUG": "INFO"})
+    secret = ulid()  # made here, since whatever stands in a file may be in the difference
+    script.run(source, code=0, env={"XLA_FLAGS": "--x", "WANDB_API_KEY": secret, "NCCL_DEBUG": "INFO"})
     (writer,) = script.written()
     software, system = writer.tree("software"), writer.tree("system")
     assert software["flags"] == {"NCCL_DEBUG": "INFO", "XLA_FLAGS": "--x"} | {
@@ -60,8 +64,9 @@ def test_trees_are_collected_in_the_background(script):
     assert software["packages"]["msgspec"]
     assert software["entry"].endswith("train0.py")
     assert system[os.uname().nodename]["cpu"]["cores"] >= 1
-    assert "secret" not in str(writer.payloads)
-    assert any(metric.startswith("system/") for _, row in writer.rows for metric in row)
+    assert secret not in str(writer.payloads)
+    step = next(step for step, row in writer.rows if any(metric.startswith("system/") for metric in row))
+    assert abs(step - sample_step(time.time_ns() // 1000)) < 10  # as the wrapper counts them: periods since the epoch
 
 
 def test_a_wrapper_samples_instead(script):
@@ -204,6 +209,66 @@ def test_wrong_use_never_raises_and_is_said_once(script):
     assert writer.value("b")[-1] == (2, 2.0)
     assert err.count("without a run") == 1
     assert err.count("log() takes a mapping") == 1
+
+
+EVIL = """
+class Evil:
+    def fail(self, *_): raise ValueError('evil')
+    __index__ = __int__ = __str__ = __repr__ = __iter__ = __len__ = __bool__ = __float__ = __fspath__ = fail
+evil = Evil()
+"""
+
+
+def test_no_object_of_a_script_makes_a_call_raise(script):
+    source = """
+        run.log({'loss': evil, 'ok': 1.0}, step=evil); run.log({evil: 1.0}); run.log(evil)
+        with run.step(evil), run.phase(evil), run.checkpoint(evil, evil): pass
+        run.event(evil, evil, data=evil); run.checkpoint_durable(evil)
+        run.config['c'] = evil; run.config |= {'d': 4}
+        run.finish(evil)
+    """
+    script.run(EVIL + "run = sw.init(config={'a': evil, 'b': 3})\n" + textwrap.dedent(source), code=0)
+    (writer,) = script.written()
+    assert writer.value("ok") == [(0, 1.0)]
+    assert (writer.tree("user")["b"], writer.tree("user")["d"]) == (3, 4)
+    assert writer.exit.exit_code == 1
+
+
+@pytest.mark.parametrize("step", [2**63, 2**64, -(2**70), 1e300])
+def test_a_step_beyond_int64_silences_nothing(script, step):
+    source = f"""
+        run = sw.init()
+        with run.step({step}): run.log({{'loss': 1.0}}, step={step})
+        with run.checkpoint({step}): pass
+        run.event('mark')
+        run.finish()
+    """
+    script.run(source, code=0)
+    (writer,) = script.written()
+    edge = max(-(2**63), min(2**63 - 1, int(step)))
+    assert writer.value("loss") == [(edge, 1.0)]
+    assert writer.of("status")[-1].step == edge
+    assert {e.type: e.step for e in writer.events()}.keys() == {"checkpoint", "checkpoint_durable", "mark"}
+    assert writer.of("status")[-1].dropped == 0
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "tags=5",
+        "tags=[None]",
+        "name=5",
+        "project=''",
+        "project='\\ud800'",
+        "name='\\ud800'",
+        "project='é' * 34",
+        "kind=[]",
+    ],
+)
+def test_init_refuses_what_no_server_would_take(script, argument):
+    _, _, said = script.run(f"sw.init({argument})", code=1)
+    assert "UsageError" in said.strip().splitlines()[-1]
+    assert not script.runs()
 
 
 def test_strict_mode_raises_for_wrong_use(script):
