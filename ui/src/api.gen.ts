@@ -24,6 +24,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * CompareRuns
+         * @description One metric of several runs, a line each, in the same buckets where they are of one project.
+         */
+        get: operations["compare_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/goodput": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetGoodput
+         * @description Where the device time of the runs went that were alive in the last ``since`` (``24h``, ``7d``).
+         */
+        get: operations["get_goodput"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/ingest": {
         parameters: {
             query?: never;
@@ -252,6 +292,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/goodput": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRunGoodput
+         * @description Where every second of a run went.
+         */
+        get: operations["get_run_goodput"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/logs": {
         parameters: {
             query?: never;
@@ -332,6 +392,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/ranks-profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRanksProfile
+         * @description Minimum, quantiles and maximum over the ranks by step, and which rank has them.
+         */
+        get: operations["get_ranks_profile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/series": {
         parameters: {
             query?: never;
@@ -372,6 +452,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetStats
+         * @description A metric, or a range of it, in numbers.
+         */
+        get: operations["get_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/steps": {
         parameters: {
             query?: never;
@@ -384,6 +484,26 @@ export interface paths {
          * @description The newest steps with the seconds of their phases, oldest first.
          */
         get: operations["list_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/tail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetTail
+         * @description The newest points of a metric, oldest first.
+         */
+        get: operations["get_tail"];
         put?: never;
         post?: never;
         delete?: never;
@@ -541,6 +661,17 @@ export interface components {
             started_at: string | null;
             state: components["schemas"]["State"];
         };
+        /** AttemptBuckets */
+        AttemptBuckets: {
+            attempt: number;
+            buckets_s: {
+                [key: string]: number;
+            };
+            devices: number;
+            end_s: number;
+            reason: string | null;
+            start_s: number;
+        };
         /** Backup */
         Backup: {
             bytes: number;
@@ -562,18 +693,49 @@ export interface components {
             /** @enum {string} */
             x: "step" | "time" | "relative";
         };
+        /** CheckpointAdvice */
+        CheckpointAdvice: {
+            best_cost_s: number;
+            best_interval_s: number;
+            cost_s: number;
+            gain: number;
+            interval_s: number;
+            mttf_s: number;
+            save_s: number;
+        };
         /**
          * Clock
          * @description Which clock measured a phase. A host clock is never sold as device time.
          * @enum {string}
          */
         Clock: "host" | "device";
+        /** Comparison */
+        Comparison: {
+            lines: components["schemas"]["RunLine"][];
+            metric: string;
+            /** @default  */
+            unit: string;
+            /** @enum {string} */
+            x: "step" | "time" | "relative";
+        };
         /** EventsUpdate */
         EventsUpdate: {
             events: components["schemas"]["RunEvent"][];
             run: string;
             /** @constant */
             type: "events";
+        };
+        /** FleetGoodput */
+        FleetGoodput: {
+            buckets_device_s: {
+                [key: string]: number;
+            };
+            device_s: number;
+            /** @default 0 */
+            left_out: number;
+            overall_device: number | null;
+            runs: components["schemas"]["RunShare"][];
+            since: string | null;
         };
         /** Health */
         Health: {
@@ -668,6 +830,15 @@ export interface components {
             name: string;
             projects: string[] | null;
         };
+        /** Point */
+        Point: {
+            attempt: number;
+            device: number | null;
+            rank: number | null;
+            step: number;
+            time: string;
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+        };
         /** PointsUpdate */
         PointsUpdate: {
             metrics: string[];
@@ -684,6 +855,67 @@ export interface components {
             name: string;
             /** @default 0 */
             runs: number;
+        };
+        /** RankProfile */
+        RankProfile: {
+            argmax: (number | null)[];
+            argmin: (number | null)[];
+            empty_reason: string | null;
+            max: (number | null)[];
+            metric: string;
+            min: (number | null)[];
+            n_bad: number[];
+            p50: (number | null)[];
+            p99: (number | null)[];
+            ranks: number[];
+            step: number[];
+            step_last: number[];
+            /** @default  */
+            unit: string;
+        };
+        /** Rejection */
+        Rejection: {
+            line: number;
+            reason: string;
+        };
+        /** Reliability */
+        Reliability: {
+            ettr: number | null;
+            interruptions: {
+                [key: string]: number;
+            };
+            mttf_s: number | null;
+            mttr_s: number | null;
+        };
+        /** Report */
+        Report: {
+            assumptions: string[];
+            attempts: number;
+            buckets_device_s: {
+                [key: string]: number;
+            };
+            buckets_s: {
+                [key: string]: number;
+            };
+            device_s: number;
+            ideal_step_s: number | null;
+            lost_steps: number;
+            mfu: number | null;
+            open: boolean;
+            overall: number | null;
+            overall_device: number | null;
+            overlap_device_s: number;
+            program: number | null;
+            program_basis: string;
+            provisional_s: number;
+            /** @default 0 */
+            rejected: number;
+            rejected_lines: components["schemas"]["Rejection"][];
+            runtime: number | null;
+            scheduling: number | null;
+            /** @default stepward.goodput/1 */
+            schema: string;
+            wall_s: number;
         };
         /** Restart */
         Restart: {
@@ -751,12 +983,48 @@ export interface components {
             title: string;
             type: string;
         };
+        /** RunGoodput */
+        RunGoodput: {
+            advice: components["schemas"]["CheckpointAdvice"] | null;
+            assumptions: string[];
+            attempts: components["schemas"]["AttemptBuckets"][];
+            /** @default true */
+            exact: boolean;
+            name: string;
+            project: string;
+            reliability: components["schemas"]["Reliability"] | null;
+            report: components["schemas"]["Report"];
+            run: string;
+            started_at: string | null;
+            windows: components["schemas"]["WindowBuckets"][];
+        };
         /**
          * RunKind
          * @description What a run does.
          * @enum {string}
          */
         RunKind: "training" | "rl" | "inference" | "evaluation";
+        /** RunLine */
+        RunLine: {
+            /** @default false */
+            abandoned: boolean;
+            attempt: number | null;
+            count: number[];
+            device: number | null;
+            first: (number | null)[];
+            last: (number | null)[];
+            max: (number | null)[];
+            mean: (number | null)[];
+            min: (number | null)[];
+            n_nan: number[];
+            n_neginf: number[];
+            n_posinf: number[];
+            node: string | null;
+            rank: number | null;
+            run: string;
+            x: number[];
+            x_last: number[];
+        };
         /** RunPage */
         RunPage: {
             items: components["schemas"]["Run"][];
@@ -768,6 +1036,26 @@ export interface components {
             id: string;
             /** @constant */
             type: "run_removed";
+        };
+        /** RunShare */
+        RunShare: {
+            buckets_device_s: {
+                [key: string]: number;
+            };
+            device_s: number;
+            /** @default 0 */
+            interruptions: number;
+            mttf_s: number | null;
+            name: string;
+            nodes: string[];
+            overall: number | null;
+            partition: string;
+            project: string;
+            run: string;
+            started_at: string | null;
+            state: string;
+            user: string;
+            wall_s: number;
         };
         /** RunUpdate */
         RunUpdate: {
@@ -833,6 +1121,27 @@ export interface components {
          * @enum {string}
          */
         State: "queued" | "starting" | "running" | "hung" | "waiting" | "finished" | "failed" | "crashed" | "oom" | "timeout" | "preempted" | "cancelled" | "lost";
+        /** Stats */
+        Stats: {
+            /** @default 0 */
+            count: number;
+            first_step: number | null;
+            last_step: number | null;
+            max: number | null;
+            mean: number | null;
+            metric: string;
+            min: number | null;
+            /** @default 0 */
+            n_nan: number;
+            /** @default 0 */
+            n_neginf: number;
+            /** @default 0 */
+            n_posinf: number;
+            p50: number | null;
+            p99: number | null;
+            /** @default  */
+            unit: string;
+        };
         /** StepRow */
         StepRow: {
             attempt: number;
@@ -868,6 +1177,15 @@ export interface components {
          * @enum {string}
          */
         TokenKind: "admin" | "editor" | "viewer" | "ingest";
+        /** WindowBuckets */
+        WindowBuckets: {
+            buckets_s: {
+                [key: string]: number;
+            };
+            overall: number | null;
+            wall_s: number;
+            window: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -895,6 +1213,86 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    compare_runs: {
+        parameters: {
+            query: {
+                run: string[];
+                metric: string;
+                x?: "step" | "time" | "relative";
+                start?: number | null;
+                end?: number | null;
+                buckets?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_goodput: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                since?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetGoodput"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -1338,6 +1736,43 @@ export interface operations {
             };
         };
     };
+    get_run_goodput: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunGoodput"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_log_streams: {
         parameters: {
             query?: never;
@@ -1504,6 +1939,49 @@ export interface operations {
             };
         };
     };
+    get_ranks_profile: {
+        parameters: {
+            query: {
+                metric: string;
+                start?: number | null;
+                end?: number | null;
+                buckets?: number;
+                attempt?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RankProfile"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_series: {
         parameters: {
             query?: never;
@@ -1578,6 +2056,50 @@ export interface operations {
             };
         };
     };
+    get_stats: {
+        parameters: {
+            query: {
+                metric: string;
+                x?: "step" | "time" | "relative";
+                start?: number | null;
+                end?: number | null;
+                rank?: number | null;
+                device?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_steps: {
         parameters: {
             query?: {
@@ -1599,6 +2121,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepTable"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_tail: {
+        parameters: {
+            query: {
+                metric: string;
+                rank?: number | null;
+                device?: number | null;
+                last?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Point"][];
                 };
             };
             /** @description Bad request syntax or unsupported method */

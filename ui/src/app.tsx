@@ -12,13 +12,14 @@ import { now } from "./state/now";
 import { adjust, go, href, place } from "./state/place";
 import { enter, session } from "./state/session";
 import { dark, toggleTheme } from "./state/theme";
-import { type Place, runsPlace } from "./state/url";
+import { fleetPlace, type Place, runsPlace } from "./state/url";
 import { LoginView } from "./views/login";
 import { RunsView } from "./views/runs";
 import "./app.css";
 
 const Help = lazy(async () => (await import("./views/help")).Help);
 const RunView = lazy(async () => (await import("./views/run")).RunView);
+const FleetView = lazy(async () => (await import("./views/fleet")).FleetView);
 const SettingsView = lazy(async () => (await import("./views/settings")).SettingsView);
 
 export function App() {
@@ -44,7 +45,7 @@ export function App() {
 function Inside() {
   const [helping, help] = useState(false);
   const here = place.value;
-  useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g s": () => go({ view: "settings" }), t: toggleTheme });
+  useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g g": () => go(fleetPlace()), "g s": () => go({ view: "settings" }), t: toggleTheme });
   useEffect(() => void (document.title = titleOf(here)), [here]);
   return (
     <>
@@ -62,6 +63,8 @@ function View({ here }: { here: Place }) {
       return <RunsView place={here} />;
     case "run":
       return <RunView key={here.run} place={here} />;
+    case "goodput":
+      return <FleetView place={here} />;
     case "settings":
       return <SettingsView />;
     case "missing":
@@ -77,7 +80,7 @@ function View({ here }: { here: Place }) {
   }
 }
 
-const titleOf = (here: Place): string => (here.view === "run" ? `${here.run} · stepward` : here.view === "settings" ? "Settings · stepward" : "stepward");
+const titleOf = (here: Place): string => (here.view === "run" ? `${here.run} · stepward` : here.view === "settings" ? "Settings · stepward" : here.view === "goodput" ? "Goodput · stepward" : "stepward");
 
 function Bar({ here, help }: { here: Place; help(): void }) {
   return (
@@ -90,8 +93,11 @@ function Bar({ here, help }: { here: Place; help(): void }) {
         <a href={href(runsPlace())} aria-current={here.view === "runs" ? "page" : undefined}>
           Runs
         </a>
+        <a href={href(fleetPlace())} aria-current={here.view === "goodput" ? "page" : undefined}>
+          Goodput
+        </a>
       </nav>
-      {here.view === "runs" && <ProjectSwitch project={here.project} />}
+      {(here.view === "runs" || here.view === "goodput") && <ProjectSwitch project={here.project} />}
       <span class="grow" />
       <button class="quiet icon" aria-label={dark.value ? "Light theme" : "Dark theme"} title="Light or dark (t)" onClick={toggleTheme}>
         <Glyph name="moon" />

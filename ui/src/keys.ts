@@ -8,6 +8,7 @@ import { useEffect, useRef } from "preact/hooks";
 export const SHORTCUTS = [
   { keys: "?", does: "Show this help", where: "Everywhere" },
   { keys: "g r", does: "Go to the runs", where: "Everywhere" },
+  { keys: "g g", does: "Go to the goodput of all runs", where: "Everywhere" },
   { keys: "g s", does: "Go to the settings", where: "Everywhere" },
   { keys: "t", does: "Light or dark", where: "Everywhere" },
   { keys: "/", does: "Filter or search", where: "Everywhere" },
@@ -21,6 +22,7 @@ export const SHORTCUTS = [
   { keys: "3", does: "Logs", where: "Run" },
   { keys: "4", does: "Configuration", where: "Run" },
   { keys: "5", does: "Ranks", where: "Run" },
+  { keys: "6", does: "Goodput", where: "Run" },
   { keys: "u", does: "Up to the runs", where: "Run" },
   { keys: "l", does: "Log scale on or off", where: "Charts" },
   { keys: "b", does: "Band or line", where: "Charts" },

@@ -37,6 +37,7 @@ const run = fc
     tree: fc.constantFrom(...TREES),
     leaf: words,
     past: fc.boolean(),
+    window: fc.constantFrom("all" as const, "24h" as const, "1h" as const),
   })
   .map(({ run, ...fields }) => runPlace(run, fields));
 

@@ -3,7 +3,7 @@
  * after opening a link is a field here, and nothing else writes the address bar. Defaults are left out of the URL.
  */
 
-export const TABS = ["charts", "system", "logs", "configuration", "ranks"] as const;
+export const TABS = ["charts", "system", "logs", "configuration", "ranks", "goodput"] as const;
 export type Tab = (typeof TABS)[number];
 export const AXES = ["step", "time", "relative"] as const;
 export type Axis = (typeof AXES)[number];
@@ -50,6 +50,16 @@ const RUNS = {
   columns: texts(),
 };
 
+export const GROUPS = ["run", "project", "user", "partition", "node"] as const;
+export type Group = (typeof GROUPS)[number];
+export const SPANS = ["24h", "7d", "30d"] as const;
+
+const FLEET = {
+  project: text(),
+  since: oneOf(SPANS, "7d"),
+  group: oneOf(GROUPS, "run"),
+};
+
 const RUN = {
   x: oneOf(["auto", ...AXES], "auto"),
   from: numeric(null),
@@ -69,6 +79,7 @@ const RUN = {
   tree: oneOf(TREES, "user"),
   leaf: text(),
   past: flag(false),
+  window: oneOf(["all", "24h", "1h"], "all"),
 };
 
 // A table of fields of different types; `Values` gives each its own again.
@@ -77,7 +88,8 @@ type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 export type RunsPlace = { view: "runs" } & Values<typeof RUNS>;
 export type RunPlace = { view: "run"; run: string; tab: Tab } & Values<typeof RUN>;
-export type Place = RunsPlace | RunPlace | { view: "settings" } | { view: "missing"; path: string };
+export type FleetPlace = { view: "goodput" } & Values<typeof FLEET>;
+export type Place = RunsPlace | RunPlace | FleetPlace | { view: "settings" } | { view: "missing"; path: string };
 
 /** The place that `path` (below the base, no leading slash) and `query` name; unreadable fields take their default. */
 export function decode(path: string, query: string): Place {
@@ -85,6 +97,7 @@ export function decode(path: string, query: string): Place {
   const parts = path.split("/").filter((part) => part !== "");
   const [view, run, tab] = parts.map(unescaped);
   if (view === undefined || (view === "runs" && run === undefined)) return { view: "runs", ...readAll(RUNS, params) };
+  if (view === "goodput" && run === undefined) return { view: "goodput", ...readAll(FLEET, params) };
   if (view === "settings" && run === undefined) return { view: "settings" };
   const known = TABS.find((name) => name === (tab ?? "charts"));
   if (view !== "runs" || run === undefined || known === undefined || parts.length > 3) return { view: "missing", path };
@@ -100,6 +113,8 @@ export function encode(place: Place): string {
       const tab = place.tab === "charts" ? "" : `/${place.tab}`;
       return `runs/${encodeURIComponent(place.run)}${tab}${writeAll(RUN, place)}`;
     }
+    case "goodput":
+      return `goodput${writeAll(FLEET, place)}`;
     case "settings":
       return "settings";
     case "missing":
@@ -111,6 +126,11 @@ export function encode(place: Place): string {
 /** The list of runs with nothing chosen, but for what `change` says. */
 export function runsPlace(change: Partial<RunsPlace> = {}): RunsPlace {
   return { ...(decode("runs", "") as RunsPlace), ...change };
+}
+
+/** The goodput of many runs with nothing chosen, but for what `change` says. */
+export function fleetPlace(change: Partial<FleetPlace> = {}): FleetPlace {
+  return { ...(decode("goodput", "") as FleetPlace), ...change };
 }
 
 /** The page of a run with nothing chosen, but for what `change` says. */

@@ -8,6 +8,7 @@ import { go, href } from "../state/place";
 import { useRun, useSeries } from "../state/run";
 import { type RunPlace, runPlace, runsPlace, type Tab, TABS } from "../state/url";
 import { Configuration } from "./configuration";
+import { Goodput } from "./goodput";
 import { Logs } from "./logs";
 import { Ranks } from "./ranks";
 import { RunHead } from "./run-head";
@@ -17,7 +18,7 @@ const Board = lazy(async () => (await import("./board")).Board);
 /** Tabs whose content scrolls by itself and takes the height that is left. */
 const FILLING: ReadonlySet<Tab> = new Set<Tab>(["logs", "configuration"]);
 
-const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks" };
+const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks", goodput: "Goodput" };
 
 export function RunView({ place }: { place: RunPlace }) {
   const open = useRun(place.run);
@@ -61,6 +62,8 @@ function TabContent({ run, place }: { run: Run; place: RunPlace }) {
       return <Logs run={run} place={place} />;
     case "configuration":
       return <Configuration run={run} place={place} />;
+    case "goodput":
+      return <Goodput run={run} place={place} />;
     case "ranks":
       return <Ranks run={run} place={place} />;
   }
