@@ -1,5 +1,6 @@
 """A project's file in trouble: newer, damaged, on a full disk, in two hands."""
 
+import json
 import os
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from stepward.ingest.decode import decode_frame
 from stepward.ingest.sequence import Sequencer
 from stepward.store.layout import project_folder, project_names
 from stepward.store.points.duckdb import DuckDBPoints, tallies
-from stepward.store.points.protocol import ChartQuery
 from stepward.testing.frames import FrameWriter, points_part
 
 
@@ -125,10 +125,18 @@ def test_an_older_file_is_copied_and_brought_up_to_date(path: Path, tmp_path: Pa
         for table in ("tallies", "step_tallies", "layout"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE series DROP COLUMN rank")
+        connection.execute("DROP TABLE points")
+        connection.execute(
+            "CREATE TABLE points (series INTEGER, step BIGINT, time BIGINT, value DOUBLE, rounded BOOLEAN)"
+        )
+        for value in ("1", "0.1", "1e308", "'NaN'", "'-Infinity'", "'-0.0'"):
+            connection.execute(f"INSERT INTO points VALUES (1, 0, 0, {value}::DOUBLE, FALSE)")
         connection.execute("UPDATE format SET version = 1")
     store = DuckDBPoints(str(tmp_path))
-    assert [(series.metric, series.count) for series in store.series("p", "run_a")] == [("m", 1)]
-    assert store.chart("p", ChartQuery(run="run_a", metric="m")).lines[0].count == [1]
+    assert [(series.metric, series.count) for series in store.series("p", "run_a")] == [("m", 6)]
+    lines = b"".join(store.export("p", "run_a", attempts={})).splitlines()
+    values = [str(json.loads(line)["value"]) for line in lines]
+    assert values == ["1.0", "0.1", "1e+308", "NaN", "-Infinity", "-0.0"]
     store.close()
     with duckdb.connect(f"{path}.format1", read_only=True) as kept:
         assert kept.execute("SELECT version FROM format").fetchall() == [(1,)]

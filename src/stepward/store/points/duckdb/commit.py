@@ -8,7 +8,7 @@ import duckdb
 import msgspec
 import numpy as np
 
-from stepward.ingest.protocols import FrameRows, Ints, WriterPosition
+from stepward.ingest.protocols import Floats, FrameRows, Ints, WriterPosition
 from stepward.ingest.records import encode_record
 from stepward.store.points.duckdb import tallies
 from stepward.store.points.duckdb.names import Names
@@ -54,15 +54,23 @@ def _write_points(
         "series": np.concatenate([series for series, _ in groups]),
         "step": np.concatenate([points.step for _, points in groups]),
         "time": np.concatenate([points.time for _, points in groups]),
-        "value": np.concatenate([points.value for _, points in groups]),
+        **_split(np.concatenate([points.value for _, points in groups])),
         "rounded": np.concatenate([points.rounded for _, points in groups]),
     }
     with _registered(connection, columns) as table:
-        # DuckDB reads a NaN of numpy as NULL; there are no others.
-        connection.execute(
-            f"INSERT INTO points SELECT series, step, time, coalesce(value, 'NaN'::DOUBLE), rounded FROM {table}"
-        )
+        connection.execute(f"INSERT INTO points SELECT series, step, time, single, exact, rounded FROM {table}")
     return _tell(connection, "tallies", [("series", columns["series"])], columns["step"], columns["time"])
+
+
+def _split(value: Floats) -> tallies.Columns:
+    """The two columns of a value; DuckDB reads a NaN of numpy as NULL."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = value.astype(np.float32)
+    fits = single == value
+    return {
+        "single": np.where(fits, single, np.float32(np.nan)),
+        "exact": np.where(fits, np.nan, value),
+    }
 
 
 def _write_steps(
@@ -85,6 +93,7 @@ def _write_steps(
     }
     with _registered(connection, steps) as table:
         connection.execute(
+            # DuckDB reads a NaN of numpy as NULL; there are no others.
             f"INSERT INTO steps SELECT source, step, start, coalesce(duration, 'NaN'::DOUBLE) FROM {table}"
         )
     whole = np.full(len(steps["step"]), WHOLE_STEP)

@@ -11,7 +11,7 @@ from stepward.ingest.protocols import STEP_PREFIX, STEP_TIME, SYSTEM_PREFIX
 from stepward.model.frames import Source
 from stepward.model.resources import Series, StepRow, StepTable, instant
 from stepward.model.words import Clock
-from stepward.store.points.duckdb.schema import WHOLE_STEP
+from stepward.store.points.duckdb.schema import VALUE, WHOLE_STEP
 from stepward.store.points.protocol import RawPart
 
 EXPORT_ROWS = 50_000
@@ -68,10 +68,12 @@ _EXPORT = f"""
 SELECT string_agg(
   h.head || p.step || ',"time":"'
   || strftime(make_timestamp(greatest(least(p.time, {_YEAR_9999}), {_YEAR_1})), '%Y-%m-%dT%H:%M:%S.%fZ') || '","value":'
-  || CASE WHEN isnan(p.value) THEN '"NaN"' WHEN isfinite(p.value) THEN p.value::VARCHAR
-          WHEN p.value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.rowid)
-FROM points p JOIN heads h ON p.series = h.series
-WHERE p.series BETWEEN $1 AND $2 AND p.rowid BETWEEN $3 AND $4
+  || CASE WHEN isnan(value) THEN '"NaN"' WHEN isfinite(value) THEN value::VARCHAR
+          WHEN value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.rowid)
+FROM (
+  SELECT rowid, series, step, time, {VALUE} AS value FROM points
+  WHERE series BETWEEN $1 AND $2 AND rowid BETWEEN $3 AND $4
+) p JOIN heads h ON p.series = h.series
 """
 
 

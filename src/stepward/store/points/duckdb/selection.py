@@ -4,6 +4,7 @@
 of the same name that the run logged itself takes their place.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import duckdb
 import numpy as np
 
 from stepward.ingest.protocols import STEP_PREFIX, STEP_TIME
-from stepward.store.points.duckdb.schema import WHOLE_STEP
+from stepward.store.points.duckdb.schema import POINTS, WHOLE_STEP
 from stepward.store.points.duckdb.tallies import STATISTICS
 from stepward.store.points.lines import INT64_MAX, INT64_MIN, Choice, SeriesRow
 from stepward.store.points.protocol import Axis
@@ -52,7 +53,7 @@ class Selection(NamedTuple):
     """The series of a metric, and what has their points: columns ``series``, ``step``, ``time``, ``value``, ``rounded``."""
 
     rows: list[SeriesRow]
-    table: str = "points"
+    table: str = POINTS
 
 
 def select(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], metric: str) -> list[Selection]:
@@ -92,9 +93,7 @@ def rows_of(connection: duckdb.DuckDBPyConnection, table: str, choices: Sequence
     for choice in choices:
         ways.setdefault(choice._replace(series=0), []).append(choice.series)
     if len(ways) <= CASES and len(choices) <= LISTED:
-        cases = " ".join(f"WHEN p.series IN ({_listed(numbers)}) THEN {_placed(way)}" for way, numbers in ways.items())
-        line = _placed(next(iter(ways))) if len(ways) == 1 else f"CASE {cases} END"
-        return Rows(f"{table} p", _filter(choices), line)
+        return Rows(f"{table} p", _filter(choices), _line(ways))
     connection.register(
         "chosen", {name: np.array([getattr(choice, name) for choice in choices], np.int64) for name in Choice._fields}
     )
@@ -119,10 +118,19 @@ def span(rows: Sequence[SeriesRow], choices: Sequence[Choice], x: Axis) -> tuple
     )
 
 
-def _placed(way: Choice) -> str:
-    if way.last == INT64_MAX:
-        return str(way.line)
-    return f"CASE WHEN p.step > {literal(way.last)} THEN {way.abandoned} ELSE {way.line} END"
+def _line(ways: dict[Choice, list[int]]) -> str:
+    """The line of a point: the most common one, but for points beyond a limit and series of other lines."""
+    lines = Counter(way.line for way in ways)
+    ((common, _),) = lines.most_common(1)
+    beyond = [
+        f"WHEN p.series IN ({_listed(numbers)}) AND p.step > {literal(way.last)} THEN {way.abandoned}"
+        for way, numbers in ways.items()
+        if way.last != INT64_MAX
+    ]
+    others = [
+        f"WHEN p.series IN ({_listed(numbers)}) THEN {way.line}" for way, numbers in ways.items() if way.line != common
+    ]
+    return f"CASE {' '.join(beyond + others)} ELSE {common} END" if beyond or others else str(common)
 
 
 def _filter(choices: Sequence[Choice]) -> str:
