@@ -101,7 +101,7 @@ class Recorder:
         try:
             layout = self._layouts.get(tuple(values))
             if layout is not None:
-                numbers = tuple(values.values())
+                numbers: tuple[Any, ...] = tuple(values.values())
                 if layout.whole and _FLOATS.issuperset(map(type, numbers)):
                     self.journal.row(layout.whole, step, time_us, numbers)
                     return
@@ -163,7 +163,7 @@ class Recorder:
             keyset, numbers = layout.part, list(compress(values, layout.plain))
             rest = [(name, one) for (_, name), one in zip(layout.others, taken, strict=True)]
         doubles = _doubles(numbers)
-        if doubles is None or not (keyset or rest and not numbers):
+        if doubles is None or not (keyset or (rest and not numbers)):
             return False
         if numbers:
             self.journal.row(keyset, step, time_us, doubles)

@@ -1,4 +1,4 @@
-"""Tensors become numbers. Runs in an interpreter that has torch, named by STEPWARD_TORCH_PYTHON or in /tmp/torchvenv."""
+"""Tensors become numbers. Runs in the interpreter of the framework tests: STEPWARD_FRAMEWORKS_PYTHON, else .venv-frameworks."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.integration
-PYTHON = os.environ.get("STEPWARD_TORCH_PYTHON") or "/tmp/torchvenv/bin/python"
-SOURCE = Path(__file__).parents[3] / "src"
+ROOT = Path(__file__).parents[3]
+PYTHON = os.environ.get("STEPWARD_FRAMEWORKS_PYTHON") or str(ROOT / ".venv-frameworks/bin/python")
 SCRIPT = """
 import sys, types
 try:
@@ -63,10 +63,10 @@ assert copy.ready() and copy.read() == [1.0, 2.0]
 
 
 def test_tensors_of_every_kind():
-    if not Path(PYTHON).exists():
-        pytest.skip(f"no torch: {PYTHON} is not there")
+    if not os.access(PYTHON, os.X_OK):
+        pytest.skip(f"no torch: {PYTHON} is missing; see tests/integration/frameworks-requirements.txt")
     done = subprocess.run(
-        [PYTHON, "-c", SCRIPT], env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True
+        [PYTHON, "-c", SCRIPT], env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True
     )
     if done.returncode == 77:
         pytest.skip(f"msgspec is not installed for {PYTHON}")

@@ -352,6 +352,65 @@ def test_device_values_are_pending_until_they_arrive(slow, memory, recorder):
     ]
 
 
+MIXED = [
+    1.0,
+    3,
+    True,
+    2**60 + 1,
+    10**400,
+    math.nan,
+    np.float32(2),
+    np.int64(7),
+    np.array(4),
+    [5.0, 6.0],
+    "x",
+    {"n": 8.0},
+]
+
+
+class Arrived:
+    """A device value that has arrived on the host as a scalar, or waits to be read there."""
+
+    def __init__(self, number, waits):
+        self.number, self.waits = number, waits
+
+    def ready(self):
+        return True
+
+    def read(self):
+        return self.number
+
+
+def mixed():
+    device = st.builds(Arrived, st.sampled_from([1.5, 2, [3.5, 4.5]]), st.booleans())
+    return st.lists(st.tuples(*[st.sampled_from(MIXED) | device] * 3), max_size=8)
+
+
+@given(mixed())
+def test_what_the_keys_brought_before_changes_nothing(rows):
+    """A recorder that has seen the keys keeps the same points as one that has not, call by call."""
+    values_module._takers[Arrived] = lambda value: value if value.waits else value.number
+    experienced = Recorder(Memory())
+    for step, row in enumerate(rows):
+        values = dict(zip("abc", row, strict=True))
+        fresh, known = Recorder(Memory()), len(experienced.journal.points)
+        refused = experienced.refused
+        for recorder in (fresh, experienced):
+            recorder.log(values, step, 0)
+            assert recorder.drain(30)
+        assert sorted(map(repr, experienced.journal.points[known:])) == sorted(map(repr, fresh.journal.points))
+        assert experienced.refused - refused == fresh.refused
+
+
+def test_device_values_among_scalars_keep_their_steps(memory, recorder):
+    for step in range(3):
+        recorder.log({"loss": jnp.full((), step * 0.5), "a": 1.0, "n": jnp.array(step), "b": 2}, step, 0)
+        assert recorder.drain(30)
+    assert [point[0] for point in memory.points[-4:]] in (["loss", "a", "n", "b"], ["a", "b", "loss", "n"])
+    assert [point[3] for point in memory.points if point[0] in ("loss", "n")] == [0.0, 0.0, 0.5, 1.0, 1.0, 2.0]
+    assert len(memory.points) == 12
+
+
 def test_the_background_thread_reads_without_being_asked(slow, memory, recorder):
     value = slow()
     recorder.log({"x": value}, 1, 11)
