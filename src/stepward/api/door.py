@@ -71,11 +71,11 @@ class Door:
 
 
 def _host(scope: Scope) -> str:
-    """The name in the Host header, without its port, lower-case; empty where there is none."""
+    """The name in the Host header, without its port, lower-case; empty where there is none or what follows is no port."""
     value = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
-    if value.startswith("["):
-        return value[1:].partition("]")[0]
-    return value.partition(":")[0]
+    name, _, rest = value[1:].partition("]") if value.startswith("[") else value.partition(":")
+    port = rest.removeprefix(":")
+    return name if not port or (port.isascii() and port.isdigit()) else ""
 
 
 def _is_address(host: str) -> bool:

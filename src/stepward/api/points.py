@@ -9,6 +9,7 @@ from litestar.response import Stream
 from stepward.api.answer import AnyRequest, answer, begun
 from stepward.api.auth import Who
 from stepward.api.parts import Given
+from stepward.ingest.decode import MAX_RANK
 from stepward.model.resources import Chart, Series, StepTable
 from stepward.store.catalog import RunHead, Survivor
 from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery, PointsStore
@@ -64,7 +65,7 @@ def list_steps(
     parts: Given,
     who: Who,
     run: FromPath[str],
-    rank: FromQuery[int | None] = None,
+    rank: Annotated[int | None, QueryParameter(ge=0, le=MAX_RANK)] = None,
     last: Annotated[int, QueryParameter(ge=1, le=5000)] = 500,
 ) -> Response[StepTable]:
     """The newest steps with the seconds of their phases, oldest first."""

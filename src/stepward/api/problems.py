@@ -84,6 +84,9 @@ def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
 
 def on_any_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Handler of what nobody foresaw."""
+    if isinstance(error, RecursionError) and "deserializing" in str(error):
+        # The framework knows msgspec's other refusals of a body, not this one.
+        return _answer(document(400, "the body is nested too deeply", "bad_request"))
     number_ = ulid()
     _log.error("%s %s failed (%s)", request.method, request.url.path, number_, exc_info=error)
     detail = f"the server failed; its log has the reason under {number_}"

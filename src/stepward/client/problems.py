@@ -34,7 +34,7 @@ def error_of(where: str, status: int, headers: Mapping[str, str], body: bytes) -
 def _problem(body: bytes) -> dict[str, Any] | None:
     try:
         problem = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return problem if "code" in problem or "detail" in problem else None
 

@@ -16,6 +16,7 @@ stable code. Parts of an unknown kind are kept as they came: a newer peer may kn
 import re
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ MAX_INFLATED_BYTES = 64 << 20
 """Largest body after decompression; a small body may not unfold without limit."""
 MAX_NAME = 1024
 """Characters of a metric name, unit, phase or stream name."""
+MAX_DEPTH = 100
+"""Levels of a tree of an event or a configuration: whoever reads one later has the stack for it."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Ids become names of folders and keys of rows: one that could be a path never gets past the door."""
@@ -336,7 +339,7 @@ def _inflate(body: memoryview) -> bytes:
 def _decode_body(body: bytes | memoryview) -> Frame:
     try:
         frame = _frame_decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(f"not a frame: {error}") from None
     if not 0 <= frame.seq < frame.end <= _INT64_MAX:
         raise _malformed(f"the range [{frame.seq}, {frame.end}) is no range")
@@ -359,7 +362,7 @@ def payload(part: Part) -> Payload | None:
         return None
     try:
         content = decoder.decode(part.payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(f"part {part.kind}: {error}") from None
     if isinstance(content, Points):
         _check_points(content)
@@ -367,6 +370,10 @@ def payload(part: Part) -> Payload | None:
         _check_steps(content)
     elif isinstance(content, Logs):
         _check_logs(content)
+    elif isinstance(content, Events):
+        _check_depth(*(event.data for event in content.events))
+    elif isinstance(content, Config):
+        _check_depth(content.user, content.software, content.system, content.job)
     return content
 
 
@@ -400,6 +407,21 @@ def _check_logs(logs: Logs) -> None:
             raise _malformed("a log chunk needs a stream, an offset and a loss of 0 or more")
         if any(not 0 <= position <= len(chunk.data) for position, _ in chunk.marks):
             raise _malformed("a time mark points outside its log chunk")
+
+
+def _check_depth(*trees: object) -> None:
+    level: list[object] = list(trees)
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise _malformed(f"a tree of more than {MAX_DEPTH} levels")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 _INT64_MAX = (1 << 63) - 1

@@ -246,5 +246,5 @@ class Delivery:
 def _decode(data: bytes, kind: type[_Answer]) -> _Answer | None:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

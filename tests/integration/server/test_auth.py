@@ -201,11 +201,19 @@ def test_a_session_ends_with_its_token(server):
     assert server.get("/api/v1/session", token=None, headers=cookie).code == "no_credential"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.", "10.0.0.1", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.", "10.0.0.1", "", "127.0.0.1:80@evil.example"]
+)
 @pytest.mark.parametrize("path", ["/", "/healthz", "/api/v1/runs"])
 def test_a_foreign_host_is_refused(server, host, path):
     answer = server.get(path, headers={"Host": host})
     assert (answer.status, answer.code) == (403, "foreign_host")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"secret": ' * 20_000, b"{", b"\xff", b""])
+def test_a_login_that_is_none_is_a_bad_request(server, body):
+    answer = server.ask("POST", "/api/v1/login", body, token=None, headers={"Content-Type": "application/json"})
+    assert (answer.status, answer.code) == (400, "bad_request")
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST", "[::1]:80", "127.0.0.1"])

@@ -152,6 +152,7 @@ def test_a_name_that_two_runs_have_is_ambiguous(server):
         ("/api/v1/runs?project=nope", 404, "no_such_project"),
         ("/api/v1/nope", 404, "no_such_route"),
         ("/api/v1/runs/nope/points", 400, "bad_request"),
+        ("/api/v1/runs/nope/steps?rank=2147483648", 400, "bad_request"),
     ],
 )
 def test_bad_questions_get_a_problem_document(server, path, status, code):

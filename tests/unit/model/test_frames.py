@@ -183,3 +183,34 @@ def test_an_id_that_could_be_a_path_never_gets_in(name: str, id: str) -> None:
 def a_frame(parts: list[frames.Part], seq: int = 0, end: int = 1) -> Frame:
     source = Source(kind=SourceKind.RANK, attempt="a", rank=0)
     return Frame(project="p", run="r", writer="w", seq=seq, end=end, sent_at=0, source=source, parts=parts)
+
+
+def nested(levels: int) -> bytes:
+    return b"\x81\xa1a" * levels + b"\xc0"
+
+
+@pytest.mark.parametrize("levels", [frames.MAX_DEPTH + 1, 900, 5_000, 100_000])
+@pytest.mark.parametrize("tree", ["config", "events"])
+def test_a_tree_too_deep_for_its_readers_is_malformed(tree: str, levels: int) -> None:
+    content: frames.Payload = frames.Config(user={"a": None})
+    if tree == "events":
+        content = frames.Events([frames.Event(id="e", type="x", started_at=1, data={"a": None})])
+    packed = msgspec.msgpack.encode(content)
+    deep = packed.replace(nested(1), nested(levels))
+    assert deep != packed
+    with pytest.raises(ParseError) as refused:
+        frames.payload(frames.decode(frames.encode(a_frame([frames.Part(tree, msgspec.Raw(deep))]))).parts[0])
+    assert refused.value.code == "frame_malformed"
+
+
+def test_a_tree_of_the_deepest_kind_comes_back() -> None:
+    packed = msgspec.msgpack.encode(frames.Config(user={"a": None})).replace(nested(1), nested(frames.MAX_DEPTH))
+    content = frames.payload(frames.Part("config", msgspec.Raw(packed)))
+    assert isinstance(content, frames.Config) and content.user is not None
+
+
+def test_a_frame_too_deep_in_a_part_of_an_unknown_kind_is_malformed() -> None:
+    data = frames.encode(a_frame([frames.Part("later", msgspec.Raw(nested(100_000)))]))
+    with pytest.raises(ParseError) as refused:
+        frames.decode(data)
+    assert refused.value.code == "frame_malformed"
