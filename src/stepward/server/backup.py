@@ -35,7 +35,7 @@ def backup(
     """
     created_at = now()
     target = path or f"{data}/backups/{datetime.fromtimestamp(created_at / 1e6, UTC):%Y%m%dT%H%M%S.%fZ}"
-    if not os.path.isabs(target):
+    if not os.path.isabs(target) or "\0" in target:
         raise UsageError(f"{target!r} is not an absolute path", code="bad_backup_path")
     partial = target + _PARTIAL
     for there in (target, partial):

@@ -17,6 +17,9 @@ from stepward.api.auth import OPEN
 from stepward.errors import NotFound
 
 STATIC = os.path.join(os.path.dirname(__file__), "static")
+# Of Python alone: a host that knows other types must not change what browsers are told.
+_TYPES = mimetypes.MimeTypes()
+_TYPES.add_type("text/javascript", ".js")
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><head><base href="/"><meta charset="utf-8"><title>stepward</title></head>
 <h1>stepward serves, but its UI was not built</h1>
@@ -38,7 +41,7 @@ def interface(root_path: str, folder: str = STATIC) -> Sequence[BaseRouteHandler
 
 
 def _page(request: AnyRequest, root: str, root_path: str, name: str) -> Response[bytes]:
-    if name.startswith("api/"):
+    if name.startswith("api/") or "\0" in name:
         raise NotFound(f"there is nothing at /{name}", code="no_such_route", hint="/api/v1/openapi.json lists it")
     file = os.path.realpath(os.path.join(root, name))
     if file.startswith(root + os.sep) and os.path.isfile(file) and name != "index.html":
@@ -51,7 +54,7 @@ def _page(request: AnyRequest, root: str, root_path: str, name: str) -> Response
 def _asset(request: AnyRequest, file: str, name: str) -> Response[bytes]:
     with open(file, "rb") as opened:
         content = opened.read()
-    kind = mimetypes.guess_type(file)[0] or "application/octet-stream"
+    kind = _TYPES.guess_type(file)[0] or "application/octet-stream"
     # Vite puts a hash of the content into the names of everything below assets/.
     keep = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
     content, headers = compressed(request, content) if kind.startswith("text/") else (content, {})

@@ -51,6 +51,13 @@ def test_nothing_outside_of_the_folder_is_served(built, path):
     assert "kept from" not in answer.text and "root:" not in answer.text
 
 
+def test_types_do_not_depend_on_the_host(built, monkeypatch):
+    monkeypatch.setattr("mimetypes.guess_type", lambda *_: ("text/plain", None))
+    with client(built) as asked:
+        assert asked.get("/assets/app-1a2b.js").headers["content-type"].startswith("text/javascript")
+        assert asked.get("/icon.svg").headers["content-type"].startswith("image/svg+xml")
+
+
 def test_without_a_build_the_page_says_how_to_make_one(tmp_path):
     with client(tmp_path / "none", "/sub") as asked:
         answer = asked.get("/")

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from stepward.errors import UsageError
 from stepward.model.filters import field
+from stepward.model.words import Int64
 from stepward.store.catalog.schema import config_leaves, latest, runs
 
 DEFAULT_SORT = "-started_at"
@@ -22,7 +23,7 @@ class Cursor(msgspec.Struct, array_like=True):
     """The last row of a page: the sort that it belongs to, its value, its id."""
 
     sort: str
-    value: str | int | float | None
+    value: str | Int64 | float | None
     id: str
 
 
