@@ -6,14 +6,16 @@ Until then such a metric has no newest value, which is true: its last one was ab
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 
 from stepward.errors import NotFound
 from stepward.store.catalog.changes import Change, Listener, nobody
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.runs import RunHead, Runs
-from stepward.store.catalog.schema import latest
+from stepward.store.catalog.schema import attempts, latest
 from stepward.store.catalog.stitching import NO_RANK, Stitching, replaces
 
 
@@ -55,13 +57,17 @@ class Mending:
             self._due.update(((run, metric), None) for metric in metrics)
 
     def mend(self, limit: int = 100) -> int:
-        """Read back at most ``limit`` metrics; returns how many were due."""
+        """Read back at most ``limit`` metrics; returns how many were due. One that cannot be read is due again, last."""
         with self._lock:
             due = list(self._due)[:limit]
-            for key in due:
-                del self._due[key]
         for run, metric in due:
-            self._mend(run, metric)
+            with self._lock:
+                self._due.pop((run, metric), None)
+            try:
+                self._mend(run, metric)
+            except BaseException:
+                self.note(run, [metric])
+                raise
         return len(due)
 
     def _mend(self, run: str, metric: str) -> None:
@@ -82,7 +88,18 @@ class Mending:
             "attempt": found.attempt,
             "system": False,
         }
-        if not Stitching(head.attempts).abandons(row):
-            with self._database.write() as connection:
-                upsert(connection, latest, [row], where=replaces(False))
+        if self._write(row):
             self._listener([Change(project=head.project, run=run)])
+
+    def _write(self, row: dict[str, Any]) -> bool:
+        """Write a newest value, unless it is abandoned or its run deleted since its history was read; whether it was."""
+        run, query = row["run"], sa.select(attempts).where(attempts.c.run == row["run"])
+        with self._database.write() as connection:
+            known = [dict(attempt) for attempt in connection.execute(query).mappings()]
+            if not known:
+                return False
+            if not Stitching(known).abandons(row):
+                upsert(connection, latest, [row], where=replaces(False))
+                return True
+        self.note(run, [row["metric"]])
+        return False
