@@ -54,6 +54,7 @@ def _reader_clues(reading: Reading) -> list[Clue]:
     return [
         *reading.progress.clues(),
         *reading.launcher.clues(),
+        *reading.timers.clues(),
         *stack_clues(reading.stacks),
         *reading.metrics.clues(),
     ]

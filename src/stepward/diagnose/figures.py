@@ -33,6 +33,7 @@ _NO = re.compile(
     r"\b(?:no|none|zero|not|without|never|normal|equal|same|unchanged|constant|stable|ok|healthy|inactive|within|below)\b",
     re.IGNORECASE,
 )
+_PLACE = re.compile(r"\b(?:node|host)[ =:]+([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]+)")
 _LEAD = re.compile(r"([a-z]\w*-[\w-]*\w|[a-z]\w*\d[\w-]*)[ :,]")
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Za-z])|;\s*")
 
@@ -127,6 +128,8 @@ def _named(
     if hit is None or hit.lastgroup is None or not values:
         return []
     metric = _NAMES[int(hit.lastgroup[1:])]
+    place = _PLACE.search(text)
+    node = node or (place[1] if place else None)
     who = int(rank) if str(rank).isdigit() and len(str(rank)) < 8 else line.rank
     shown = f"{name} {text} {', '.join(f'{value:g}' for value in values[-8:])} {unit}".replace("  ", " ").strip()
     return [
@@ -151,12 +154,19 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
         if isinstance(item, dict) and isinstance(item.get("values"), list):
             values = [value for one in item["values"] if (value := _float(one)) is not None]
             name, unit, more = (str(item.get(key) or "") for key in ("name", "unit", "description"))
-            found += _named(name, values, unit, line, item.get("rank"), item.get("node"), more)
+            if values:
+                found += _named(name, values, unit, line, item.get("rank"), item.get("node"), more)
+            else:
+                found += _sentence(f"{name} {' '.join(map(str, item['values']))} {more}", line)
         else:
             words = ", ".join(f"{key} {value}" for key, value in item.items()) if isinstance(item, dict) else str(item)
-            sentence = read_line(line.source, line.number, words, Attribution(line.rank), UTC)
-            found += prose(sentence)
+            found += _sentence(words, line)
     return found
+
+
+def _sentence(words: str, line: Line) -> list[Statement]:
+    """Statements of an item of a list; it has a head as a line has."""
+    return list(prose(read_line(line.source, line.number, words, Attribution(line.rank), UTC)))
 
 
 def _json_rows(lines: list[Line]) -> list[tuple[dict[str, Any], Line]]:

@@ -179,7 +179,8 @@ class Launcher:
         counts = Counter(call for call, _ in calls.values())
         if len(counts) < 2:
             return []
-        rare = counts.most_common()[-1][0]
+        # Of equally rare calls the first one reported is the odd one.
+        rare = min(counts, key=lambda call: counts[call])
         return [(rank, line) for rank, (call, line) in calls.items() if call == rare]
 
 

@@ -44,7 +44,8 @@ _INNER = re.compile(
     r"\[[Rr]ank ?(\d+)\]|\brank[=:] ?(\d+)\b|\[PG ID \S+ PG GUID \S+ Rank (\d+)\]|^\W*Rank (\d+)[ :,]|\bon rank (\d+)\b|\brank (\d+):"
 )
 _INNER_NODE = re.compile(
-    r"\b(?:(?:node|host|hostname)[:=] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d))([A-Za-z][\w.-]*\d[\w-]*|[a-z][\w]*-[\w-]+)"
+    r"\b(?:(?:node|host|hostname)[:= ] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d))"
+    r"([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]*\d[\w-]*)"
 )
 _SRUN = re.compile(r"^srun: error: (?P<node>\S+): tasks? (?P<rank>\d+)\b(?![-,])|^srun: error: (?P<only>\S+): tasks? ")
 _NO_NODE = re.compile(

@@ -141,6 +141,9 @@ def _throttle(one: Statement, _: Metrics) -> Judged:
 
 
 def _clock(one: Statement, _: Metrics) -> Judged:
+    series = [value for value in one.values if math.isfinite(value)]
+    if len(series) >= 3 and series[-1] < CLOCK_LOST * max(series[:2]):
+        return "thermal_power", Role.ROOT, 0.3, "clocks fell"
     return ("thermal_power", Role.ROOT, 0.3, "clocks are held down") if _ratio(one) < CLOCK_LOST else None
 
 

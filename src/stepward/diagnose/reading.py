@@ -24,6 +24,7 @@ from stepward.diagnose.slurm import read_slurm
 from stepward.diagnose.sniff import Sort, sniff
 from stepward.diagnose.sources import Source
 from stepward.diagnose.stacks import Stack, read_stacks
+from stepward.diagnose.timers import Timers
 from stepward.diagnose.verdicts import SchedulerVerdict
 
 HEAD_LINES = 200
@@ -49,11 +50,13 @@ class Reading:
         self.notes: list[InputNote] = []
         self.progress = Progress()
         self.launcher = Launcher()
+        self.timers = Timers()
         self.stacks: list[Stack] = []
         self.statements: list[Statement] = []
         self.scheduler = SchedulerVerdict()
         self.kinds: set[Kind] = set()
         self.nodes: set[str] = set()
+        self.places: dict[int, str] = {}
         self.first_error: Line | None = None
         self._raising: dict[tuple[str, int | None, str | None], int] = {}
         self.compiled: dict[str, list[Line]] = defaultdict(list)
@@ -139,9 +142,12 @@ class Reading:
     def _log(self, line: Line) -> None:
         if line.node:
             self.nodes.add(line.node)
+            if line.rank is not None:
+                self.places.setdefault(line.rank, line.node)
         self._count_attempts(line)
         progress = self.progress.read(line)
         self.launcher.read(line, progress=progress)
+        self.timers.read(line)
         # A person who pastes a log pastes the kernel's lines into it as well.
         kind = Kind.KERNEL if any(mark in line.text for mark in ("NVRM: ", "dmesg", " kernel: ")) else Kind.LOG
         matched = self._match(line, kind)

@@ -21,40 +21,12 @@ from stepward.diagnose.document import (
 )  # fmt: skip
 from stepward.diagnose.ranking import Ranked
 from stepward.diagnose.reading import Reading
+from stepward.diagnose.suspects import suspects
 from stepward.diagnose.tables import table
 from stepward.model.taxonomy import LABELS, Layer
 
 MOST_EVIDENCE = 5
 MOST_CANDIDATES = 5
-_OF_ONE_PART = frozenset(
-    [
-        "gpu_memory_ecc",
-        "gpu_off_bus",
-        "gpu_driver_firmware",
-        "nvlink_fabric",
-        "network_link",
-        "node_failure",
-        "thermal_power",
-        "host_contention",
-        "storage_io",
-    ]
-)
-"""Labels whose cause sits in a part that can be named and exchanged."""
-_OF_NOBODY = frozenset(
-    [
-        "external_service",
-        "checkpoint_corrupt",
-        "timeout_budget",
-        "scheduler_limit",
-        "preemption",
-        "user_cancelled",
-        "unschedulable",
-        "storage_full",
-        "recompilation",
-        "input_bound",
-    ]
-)
-"""Labels for which no rank is to blame."""
 
 
 def document(reading: Reading, ranked: list[Ranked]) -> Document:
@@ -131,62 +103,6 @@ def _evidence(clue: Clue) -> Evidence:
         kind=clue.kind.value, source=clue.source, line=clue.line, last_line=clue.last_line, count=clue.count,
         time=shown(clue.time), rank=clue.rank, node=clue.node, text=clue.text[:500],
     )  # fmt: skip
-
-
-def suspects(one: Ranked, ranked: list[Ranked], reading: Reading) -> Suspects:
-    """Ranks, nodes and devices that the anchors name; nobody where all of them say the same."""
-    anchors = [clue for clue in one.clues if clue.anchors]
-    devices = sorted({clue.device for clue in anchors if clue.device}) if one.label in _OF_ONE_PART else []
-    return Suspects(_nodes(one, anchors, reading), _ranks(one, anchors, ranked, reading), devices)
-
-
-def _ranks(one: Ranked, anchors: list[Clue], ranked: list[Ranked], reading: Reading) -> list[int]:
-    known = reading.launcher.ranks
-    if one.label in _OF_NOBODY:
-        return []
-    own = {clue.rank for clue in anchors if clue.rank is not None}
-    stacks = {clue.rank for clue in anchors if clue.kind is Kind.STACKS and clue.rank is not None}
-    if one.label in {"collective_desync", "hang_in_user_code"} and not stacks and (silent := reading.launcher.silent()):
-        return silent
-    if stacks and one.anchor.kind is Kind.STACKS:
-        return sorted(stacks)
-    if one.label in _OF_ONE_PART:
-        # The rank on a broken part sees another error of it than the part's own log.
-        seen = {
-            clue.rank
-            for other in ranked
-            if other.explained_by == one.label
-            for clue in other.clues
-            if (clue.anchors and clue.rank is not None)
-            and other.label in {"cuda_kernel_fault", "input_bound", "workload_imbalance", "user_code_index"}
-        }
-        seen |= {clue.rank for clue in reading.clues if clue.rule == "waits_least" and clue.rank is not None}
-        return sorted(own | seen) if len(own | seen) < max(2, len(known)) or own else []
-    if len(own) > 1 and one.label != "hang_in_user_code":
-        return []
-    return [] if own == known == {0} else sorted(own)
-
-
-def _nodes(one: Ranked, anchors: list[Clue], reading: Reading) -> list[str]:
-    """Nodes that a part's own words name, else those whose lines say it, else the only node that there is."""
-    if one.label in _OF_NOBODY - {"preemption"}:
-        return []
-    part = one.label in _OF_ONE_PART
-    named = {clue.node for clue in anchors if clue.node and clue.names_node}
-    own = named or {
-        clue.node
-        for clue in anchors
-        if clue.node and (part or clue.rank is not None or clue.kind is not Kind.LOG or len(reading.nodes) > 1)
-    }
-    peers = {clue.peer for clue in anchors if clue.peer and clue.rule in {"ib_retry", "efa"}}
-    if peers and not named:
-        own = set(peers)
-    if not own and part and len(reading.nodes) == 1:
-        own = set(reading.nodes)
-    pods = reading.scheduler.pod_nodes
-    placed = {pods.get(name, name) for name in own if name}
-    everyone = {pods.get(name, name) for name in reading.nodes | set(reading.scheduler.nodes)}
-    return [] if len(placed) > 1 and (not part or placed >= everyone) else sorted(placed)
 
 
 def _secondary(one: Ranked, ranked: list[Ranked], reading: Reading) -> list[Secondary]:
