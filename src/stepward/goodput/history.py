@@ -130,8 +130,9 @@ class Reader:
     def read(self, events: Sequence[Event]) -> None:
         """Take in events that are in order, and later than those read before."""
         early_ends: list[Event] = []
+        take_plain = self._take_plain
         for event in events:
-            if not early_ends and self.job_end is None and self._take_plain(event):
+            if not early_ends and take_plain(event):
                 continue
             # An end whose own start has the same t and is not open yet follows it (rule 1).
             if early_ends and (event.t != early_ends[0].t or event.kind == "job_ended"):
@@ -160,7 +161,7 @@ class Reader:
         if event.kind == "step_ended":
             if not rank.end(event):
                 return False
-        elif event.kind == "step_started" and rank.step is None:
+        elif event.kind == "step_started" and rank.step is None and self.job_end is None:
             rank.begin(event)
         else:
             return False

@@ -94,9 +94,10 @@ def gaps(spans: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[i
     for span_start, span_end in spans:
         if span_start > start:
             left.append((start, min(span_start, end)))
-        start = max(start, span_end)
-        if start >= end:
-            return left
+        if span_end > start:
+            start = span_end
+            if start >= end:
+                return left
     if start < end:
         left.append((start, end))
     return left
