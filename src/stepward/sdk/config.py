@@ -6,9 +6,11 @@ refers to itself is cut and says so. Credentials are masked on the way out (``se
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from stepward.sdk.secrets import mask_tree
 
@@ -17,6 +19,8 @@ MAX_LEAVES = 50_000
 MAX_TEXT = 64 << 10
 """Characters of one text; a longer one is cut. Configuration is read by people and kept in rows, not in files."""
 MAX_ITEMS = 10_000
+PIECE_BYTES = 512 << 10
+"""A record of the journal holds 1 MiB; a longer tree is sent in parts."""
 _INT_LIMIT = 1 << 63
 _CUT = "…"
 
@@ -53,7 +57,22 @@ class UserConfig(dict[str, Any]):
             changed.update(as_tree(config))
         super().update(changed)
         if changed:
-            self._emit(mask_tree(changed))
+            for piece in pieces(mask_tree(changed)):
+                self._emit(piece)
+
+
+def pieces(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The tree in parts that fit into a record each; merged one after the other they are the tree again."""
+    if len(msgspec.msgpack.encode(tree)) <= PIECE_BYTES:
+        yield tree
+    elif len(tree) > 1:
+        items = list(tree.items())
+        yield from pieces(dict(items[: len(items) // 2]))
+        yield from pieces(dict(items[len(items) // 2 :]))
+    else:
+        ((key, value),) = tree.items()
+        for piece in pieces(value) if isinstance(value, dict) else [_CUT]:
+            yield {key: piece}
 
 
 def as_tree(config: Any) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepward.sdk.config import MAX_TEXT, UserConfig, as_tree, plain
+from stepward.sdk.config import MAX_TEXT, PIECE_BYTES, UserConfig, as_tree, pieces, plain
+from stepward.store.catalog.bounds import merged
 
 
 class Optimizer(enum.Enum):
@@ -119,3 +120,32 @@ def test_updates_send_what_changed_masked_and_keep_the_value():
     config.setdefault("lr", 9)
     assert sent == [{"lr": 0.1, "api_key": "***", "epochs": 3}, {"lr": 0.5}]
     assert config == {"lr": 0.5, "api_key": "abc", "epochs": 3}
+
+
+def test_assigning_by_merging_is_sent_too():
+    sent = []
+    config = UserConfig(sent.append)
+    config |= {"lr": 0.1}
+    assert sent == [{"lr": 0.1}] and isinstance(config, UserConfig)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {str(n): "x" * MAX_TEXT for n in range(100)},
+        {"model": {"layers": {str(n): {"a": "x" * 1000, "b": n} for n in range(3000)}}, "lr": 0.1},
+    ],
+)
+def test_a_configuration_of_any_size_fits_into_records(tree):
+    sent = []
+    UserConfig(sent.append).update(tree)
+    assert len(sent) > 1 and all(len(msgspec.msgpack.encode(piece)) <= PIECE_BYTES for piece in sent)
+    whole = {}
+    for piece in sent:
+        whole = merged(whole, piece)
+    assert whole == tree
+
+
+def test_a_leaf_without_end_is_cut_and_the_rest_is_sent():
+    tree = {"a": {"long": ["x" * MAX_TEXT] * 20, "short": 1}}
+    assert list(pieces(tree)) == [{"a": {"long": "…"}}, {"a": {"short": 1}}]
