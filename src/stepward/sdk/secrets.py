@@ -63,7 +63,7 @@ _SIGNED = re.compile(
 _BEARER = re.compile(r"(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{8,}")
 _ASSIGNMENT = re.compile(
     r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]*+)(?P<between>[\"']?\s*[:=]\s*|[\"']?\s*,\s*(?=[\"']))"
-    r"(?P<value>\"[^\"\n]*+\"|'[^'\n]*+'|[^\s,;)}\]'\"]++)"
+    r"(?P<value>\"(?:[^\"\\\n]|\\.)++\"|'(?:[^'\\\n]|\\.)++'|[\"']?[^\s,;)}\]'\"]++)"
 )
 
 
@@ -88,10 +88,11 @@ def mask_text(text: str) -> str:
 
 
 def mask_argv(argv: Sequence[str]) -> list[str]:
-    """A command line without credentials; the value may be in the next argument (``--token X``)."""
+    """A command line without credentials; the value may be in the next argument (``--token X``), and begin with a dash."""
     masked, secret = [], False
     for argument in argv:
-        masked.append(MASK if secret and not argument.startswith("-") else mask_text(argument))
+        flag = argument.startswith("--") or (argument.startswith("-") and len(argument) == 2)
+        masked.append(MASK if secret and not flag else mask_text(argument))
         secret = argument.startswith("-") and "=" not in argument and is_secret_name(argument)
     return masked
 

@@ -140,6 +140,28 @@ def test_masking_is_stable_and_never_fails(text):
     mask_argv([text, text])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'{"password": "be\"fore-TAIL", "x": 1}',
+        r"password = 'be\'fore-TAIL'",
+        r'password = "before\\" + "x"  # before',
+        'password = "before-TAIL',
+        "password = 'before-TAIL\nnext = 1",
+    ],
+)
+def test_quotes_that_are_escaped_or_never_closed_end_no_secret(text):
+    masked = mask_text(text)
+    assert "TAIL" not in masked and "fore-" not in masked
+    assert MASK in masked
+
+
+@pytest.mark.parametrize("password", ["-AbC123xyz", "-_xYz1234567890"])
+def test_a_secret_of_the_command_line_may_begin_with_a_dash(password):
+    assert mask_argv(["train.py", "--token", password]) == ["train.py", "--token", MASK]
+    assert mask_argv(["train.py", "--token", "--epochs", "3", "-v"]) == ["train.py", "--token", "--epochs", "3", "-v"]
+
+
 def test_long_words_take_linear_time():
     text = "a" * 300_000 + "://" + "b" * 300_000
     assert mask_text(text) == text
