@@ -12,7 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from stepward.errors import StepwardError, StorageFull, Unavailable
 
@@ -111,12 +112,12 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except DatabaseError as error:
+    except (DBAPIError, PoolTimeout) as error:
         raise _of_ours(error) from error
 
 
-def _of_ours(error: DatabaseError) -> StepwardError:
-    text = str(error.orig)
+def _of_ours(error: DBAPIError | PoolTimeout) -> StepwardError:
+    text = str(error.orig if isinstance(error, DBAPIError) else error)
     if "full" in text or "disk I/O" in text:
         return StorageFull(
             f"the catalog could not be written: {text}", code="disk_full", hint="free space on the data folder's disk"
