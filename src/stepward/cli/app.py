@@ -45,6 +45,7 @@ COMMANDS: dict[str, Place] = {
     "diagnose": Place("stepward.cli.diagnose", _RUNS),
     "goodput": Place("stepward.cli.goodput", _RUNS),
     "export": Place("stepward.cli.export", _RUNS),
+    "import": Place("stepward.cli.imports", _RUNS),
     "up": Place("stepward.cli.up", _SERVER),
     "demo": Place("stepward.cli.demo", _SERVER),
     "token": Place("stepward.cli.token", _SERVER),

@@ -24,6 +24,7 @@ class ExportFormat(StrEnum):
 
     NDJSON = "ndjson"
     CSV = "csv"
+    PARQUET = "parquet"
 
 
 class ExportedPoint(msgspec.Struct):
@@ -43,11 +44,18 @@ def export(
     run: RunArgument,
     to: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File instead of stdout.")] = None,
     output: Annotated[
-        ExportFormat, typer.Option("--format", help="One JSON object a line, or CSV.")
+        ExportFormat, typer.Option("--format", help="One JSON object a line, CSV, or Parquet.")
     ] = ExportFormat.NDJSON,
 ) -> None:
-    """Write all points of a run as NDJSON or CSV."""
+    """Write all points of a run as NDJSON, CSV or Parquet."""
     client = connect()
+    if output is ExportFormat.PARQUET:
+        from stepward.importers.parquet import write_parquet
+
+        if to is None:
+            raise UsageError("a Parquet file needs a name", code="no_output", hint="-o FILE")
+        write_parquet(client.export(find_run(client, run).id), to)
+        return
     lines = client.export(find_run(client, run).id)
     with _target(to) as file:
         if output is ExportFormat.CSV:

@@ -183,6 +183,13 @@ class PointsStoreSuite:
         assert [(line.abandoned, line.x) for line in stitched] == [(False, [7.0, 8.0]), (True, [9.0])]
         newest = {summary.metric: summary for summary in rows.frame.metrics}
         assert (newest["step/time"].value, newest["step/data_wait"].count, newest["step/time"].unit) == (0.3, 2, "s")
+        lines = [json.loads(line) for line in b"".join(store.export("p", run, attempts={})).splitlines()]
+        exported = [(line["metric"], line["unit"], line["step"], line["value"]) for line in lines]
+        assert exported[:3] == [("step/time", "s", 7, 0.1), ("step/time", "s", 8, 0.2), ("step/time", "s", 9, 0.3)]
+        assert sorted(exported[3:]) == [
+            *(("step/data_wait", "s", step, value) for step, value in ((8, 0.01), (9, 0.02))),
+            *(("step/forward", "s", step, value) for step, value in ((7, 0.05), (8, 0.06), (9, 0.07))),
+        ]
         own = points_part([("step/time", None)], [1], [1], [42.0])
         self._commit(store, FrameWriter(run, f"{run}-own").encoded(own))
         assert store.chart("p", ChartQuery(run=run, metric="step/time")).lines[0].last == [42.0]

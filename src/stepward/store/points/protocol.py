@@ -153,7 +153,7 @@ class PointsStore(PointsSink, Protocol):
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, of one moment: what was put in order first, then as it arrived.
 
-        A line: metric, attempt (number), rank, device, step, time (instant), value.
+        A line: metric, unit, attempt (number), rank, device, step, time (instant), value.
         """
 
     def delete_run(self, project: str, run: str) -> None:

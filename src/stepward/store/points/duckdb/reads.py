@@ -1,7 +1,7 @@
 """The other reading queries: series, steps, raw parts, export."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -60,21 +60,40 @@ ORDER BY cursor LIMIT $4
 """
 
 _EXPORT_SERIES = """
-SELECT se.id, se.metric, so.attempt, coalesce(se.rank, so.rank), se.device
+SELECT se.id, se.metric, se.unit, so.attempt, coalesce(se.rank, so.rank), se.device
 FROM series se JOIN sources so ON se.source = so.id WHERE so.run = $1 ORDER BY se.id
 """
 
-_EXPORT = f"""
+_EXPORT_SOURCES = """
+SELECT so.id, $2::VARCHAR, 's', so.attempt, so.rank, NULL FROM sources so
+WHERE so.run = $1 AND $2 NOT IN (SELECT metric FROM series se JOIN sources s ON se.source = s.id WHERE s.run = $1)
+ORDER BY so.id
+"""
+
+_EXPORT = """
 SELECT string_agg(
   h.head || p.step || ',"time":"'
-  || strftime(make_timestamp(greatest(least(p.time, {_YEAR_9999}), {_YEAR_1})), '%Y-%m-%dT%H:%M:%S.%fZ') || '","value":'
+  || strftime(make_timestamp(greatest(least(p.time, {year_9999}), {year_1})), '%Y-%m-%dT%H:%M:%S.%fZ') || '","value":'
   || CASE WHEN isnan(value) THEN '"NaN"' WHEN isfinite(value) THEN value::VARCHAR
-          WHEN value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.rowid)
+          WHEN value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.row)
 FROM (
-  SELECT rowid, series, step, time, {VALUE} AS value FROM points
-  WHERE series BETWEEN $1 AND $2 AND rowid BETWEEN $3 AND $4
+  SELECT rowid AS row, {columns} FROM {table} WHERE {key} BETWEEN $1 AND $2 AND rowid BETWEEN $3 AND $4 AND {filter}
 ) p JOIN heads h ON p.series = h.series
 """
+
+
+class _Exported(NamedTuple):
+    """A table with points: the column that numbers their series, and what makes points of its rows."""
+
+    table: str
+    key: str
+    columns: str
+    filter: str = "TRUE"
+
+
+_EXPORTED_POINTS = _Exported("points", "series", f"series, step, time, {VALUE} AS value")
+_EXPORTED_STEPS = _Exported("steps", "source", "source AS series, step, start AS time, duration AS value")
+_EXPORTED_PHASES = _Exported("phases", "source", "source AS series, step, start AS time, seconds AS value")
 
 
 def read_series(connection: duckdb.DuckDBPyConnection, run: str) -> list[Series]:
@@ -143,28 +162,45 @@ def read_parts(
 
 
 def export_lines(connection: duckdb.DuckDBPyConnection, run: str, attempts: Mapping[str, int]) -> Iterator[bytes]:
-    """All points of a run as NDJSON; the engine writes the text, a piece a window of rows."""
-    heads = [
-        (number, _head(metric, attempts.get(attempt, 0), rank, device))
-        for number, metric, attempt, rank, device in connection.execute(_EXPORT_SERIES, [run]).fetchall()
-    ]
-    if not heads:
+    """All points of a run as NDJSON, those of its table of steps behind; the engine writes the text of a window of rows."""
+    yield from _exported(connection, _EXPORTED_POINTS, connection.execute(_EXPORT_SERIES, [run]).fetchall(), attempts)
+    steps = connection.execute(_EXPORT_SOURCES, [run, STEP_TIME]).fetchall()
+    yield from _exported(connection, _EXPORTED_STEPS, steps, attempts)
+    for name, phases in connection.execute(
+        "SELECT name, list(id) FROM phase_names GROUP BY name ORDER BY name"
+    ).fetchall():
+        if STEP_PREFIX + name != STEP_TIME:
+            sources = connection.execute(_EXPORT_SOURCES, [run, STEP_PREFIX + name]).fetchall()
+            of_phase = _EXPORTED_PHASES._replace(filter=f"phase IN ({', '.join(map(str, phases))})")
+            yield from _exported(connection, of_phase, sources, attempts)
+
+
+def _exported(
+    connection: duckdb.DuckDBPyConnection,
+    what: _Exported,
+    series: Sequence[tuple[Any, ...]],
+    attempts: Mapping[str, int],
+) -> Iterator[bytes]:
+    if not series:
         return
-    numbers = np.array([number for number, _ in heads], np.int64)
-    texts: Any = np.array([head for _, head in heads], object)
+    numbers = np.array([row[0] for row in series], np.int64)
+    texts: Any = np.array([_head(row, attempts) for row in series], object)
     connection.register("heads", {"series": numbers, "head": texts})
     low, high = int(numbers.min()), int(numbers.max())
     ((first, last),) = connection.execute(
-        "SELECT min(rowid), max(rowid) FROM points WHERE series BETWEEN ? AND ?", [low, high]
+        f"SELECT min(rowid), max(rowid) FROM {what.table} WHERE {what.key} BETWEEN ? AND ? AND {what.filter}",
+        [low, high],
     ).fetchall()
     if first is None:
         return
+    sql = _EXPORT.format(year_1=_YEAR_1, year_9999=_YEAR_9999, **what._asdict())
     for start in range(first, last + 1, EXPORT_ROWS):
-        ((text,),) = connection.execute(_EXPORT, [low, high, start, start + EXPORT_ROWS - 1]).fetchall()
+        ((text,),) = connection.execute(sql, [low, high, start, start + EXPORT_ROWS - 1]).fetchall()
         if text is not None:
             yield text.encode() + b"\n"
 
 
-def _head(metric: str, attempt: int, rank: int | None, device: int | None) -> str:
-    fields = {"metric": metric, "attempt": attempt, "rank": rank, "device": device}
+def _head(row: Sequence[Any], attempts: Mapping[str, int]) -> str:
+    _, metric, unit, attempt, rank, device = row
+    fields = {"metric": metric, "unit": unit, "attempt": attempts.get(attempt, 0), "rank": rank, "device": device}
     return msgspec.json.encode(fields).decode()[:-1] + ',"step":'
