@@ -31,6 +31,8 @@ GRACE_S = 3.0
 MEETING_S = 60.0
 """How long ranks wait for rank 0's word; then each host is a run of its own."""
 POLL_S = 0.25
+STOP_S = 0.5
+"""How long of the end the shipper gets to stop."""
 DEAD_FLUSH_S = 2.0
 """How long the end waits for a server that did not answer before."""
 
@@ -214,9 +216,9 @@ class Presence:
                 return False
             # A server that was started since counts; without one there is nothing to wait for.
             known = self._settings.server or configured.load(project=self._settings.project).server
-            wait = min(until - time.monotonic(), DEAD_FLUSH_S if self._shipper.problem else until)
+            wait = min(until - STOP_S - time.monotonic(), DEAD_FLUSH_S if self._shipper.problem else until)
             done = known is not None and self._shipper.flush(max(wait, 0.0))
-            self._shipper.stop(0.5)
+            self._shipper.stop(STOP_S)
         except Exception:  # a thread can't start any more: what is left is shipped by the next who comes
             return False
         return bool(done)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stepward.errors import UsageError
-from stepward.model.frames import Config, Event, Events
+from stepward.model.frames import MAX_NAME, Config, Event, Events
 from stepward.model.identity import ulid
 from stepward.model.states import Exit
 from stepward.sdk.checkpoints import Checkpoint
@@ -142,7 +142,7 @@ class Run:
 
     def phase(self, name: str) -> PhaseScope:
         """``with run.phase("forward"):`` — time of a named stretch; nested ones count for themselves."""
-        return PhaseScope(self.timer, name if type(name) is str else str(plain(name)))
+        return PhaseScope(self.timer, _label(name))
 
     def data(self, loader: Iterable[Any]) -> Any:
         """The loader (or iterator), with each wait for its next item timed as phase ``data_wait``."""
@@ -261,6 +261,7 @@ class Run:
             self._presence.end(exit, flush_s)
             return
         self._finished = True
+        until = time.monotonic() + flush_s
         self._settle()
         if self._presence.settled:
             self._gatherer.described.wait(min(flush_s / 4, DESCRIBE_S))
@@ -272,7 +273,7 @@ class Run:
             self.timer.device.settle(last=True)
         if self._presence.me.rank == 0:
             self._gatherer.frameworks()
-        if not self._presence.end(exit, flush_s) and self._server and self.rank == 0:
+        if not self._presence.end(exit, max(until - time.monotonic(), 0.0)) and self._server and self.rank == 0:
             warn(f"{self!r}: not all of it has reached {self._server}; `stepward sync` sends what is left")
         self._presence.close()
         if self._cells is not None:
@@ -363,6 +364,13 @@ class Run:
         if error.code not in self._said:
             self._said.add(error.code)
             warn(f"{error} (said once)")
+
+
+def _label(name: object) -> str:
+    """A name that a frame can carry: one bad name must not cost the step its row."""
+    if type(name) is str and name.isascii() and 0 < len(name) <= MAX_NAME:
+        return name
+    return str(plain(name))[:MAX_NAME] or "unnamed"
 
 
 def _current_error() -> BaseException | None:

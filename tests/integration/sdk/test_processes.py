@@ -234,6 +234,21 @@ def test_no_object_of_a_script_makes_a_call_raise(script):
     assert writer.exit.exit_code == 1
 
 
+def test_a_phase_that_no_frame_can_carry_does_not_cost_the_step_its_row(script):
+    source = """
+        run = sw.init()
+        with run.step(1):
+            for name in ('x' * 2000, '\\ud800', '', 'é' * 2000, None, 'fine'):
+                with run.phase(name): pass
+        run.finish()
+    """
+    script.run(source, code=0)
+    (writer,) = script.written()
+    ((step, _, phases),) = writer.steps
+    assert (step, len(phases), "fine" in phases) == (1, 6, True)
+    assert writer.of("status")[-1].dropped == 0
+
+
 @pytest.mark.parametrize("step", [2**63, 2**64, -(2**70), 1e300])
 def test_a_step_beyond_int64_silences_nothing(script, step):
     source = f"""
