@@ -85,8 +85,8 @@ def score(case: dict, found: Document) -> dict:
         "top1": right, "accepted": right if expected in NO_CAUSE else top in accepted,
         "top3": right if expected in NO_CAUSE else expected in three,
         "layer": None if layer is None else bool(top) and LABELS[top].layer.value == layer,
-        "ranks": sorted(case.get("expected_ranks") or []) == (who.ranks if who else []),
-        "nodes": sorted(case.get("expected_nodes") or []) == (who.nodes if who else []),
+        "ranks": "expected_ranks" not in case or sorted(case["expected_ranks"]) == (who.ranks if who else []),
+        "nodes": "expected_nodes" not in case or sorted(case["expected_nodes"]) == (who.nodes if who else []),
         "confidence": found.causes[0].confidence if found.causes else 0.0,
     }  # fmt: skip
 
@@ -138,7 +138,7 @@ def run_cases(path: str, *, only: str | None, verbose: bool) -> dict:
             rows.append(row)
             if verbose and not (row["top1"] and row["ranks"] and row["nodes"]):
                 mark = "ok  " if row["top1"] else "acc " if row["accepted"] else "MISS"
-                print(f"{mark} {row['id']:38} {row['expected']:20} -> {row['top']!s:20} {row['confidence']:.2f} {row['three']} {row['outcome']}"
+                print(f"{mark} {row['id']:38} {row['expected']:20} -> {row['top']!s:20} {row['confidence']:.2f} {row['three']}"
                       f"{'' if row['ranks'] else ' ranks'}{'' if row['nodes'] else ' nodes'}", file=sys.stderr)  # fmt: skip
     return summary(rows, [case for case in cases if not only or only in case["id"]])
 
@@ -148,7 +148,7 @@ def run_speed(megabytes: int, every: int) -> dict:
     ordinary = (
         "2026-05-06 10:02:11,123 INFO trainer: step {at} loss {loss:.4f} lr 3.0e-04 grad_norm 0.41 tokens/s 181223\n"
     )
-    hit = "[rank{rank}]: 2026-05-06 10:02:11,123 WARNING NCCL WARN NET/IB : Got completion from peer node-{rank}<51234> with error 12\n"
+    hit = "[rank{rank}]: 2026-05-06 10:02:11 NCCL WARN NET/IB : Got completion from peer node-{rank}<51234> with error 12\n"
     with tempfile.TemporaryDirectory() as root:
         path, size, at = Path(root) / "job.log", 0, 0
         with path.open("w") as file:
@@ -162,7 +162,8 @@ def run_speed(megabytes: int, every: int) -> dict:
         took = time.perf_counter() - before
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"mb": megabytes, "lines": at, "seconds": round(took, 2), "mb_per_s": round(megabytes / took, 1),
-            "seconds_per_gb": round(took * 1024 / megabytes, 1), "peak_rss_mb": round(rss), "lines_read": found.inputs[0].lines}  # fmt: skip
+            "seconds_per_gb": round(took * 1024 / megabytes, 1), "peak_rss_mb": round(rss),
+            "lines_read": found.inputs[0].lines}  # fmt: skip
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ def diagnose(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="[PATH]...", help="Logs: files, folders, `-` for stdin.")
     ] = None,
+    *,
     scheduler: Annotated[
         list[str] | None, typer.Option(metavar="F", help="Text of sacct -P, scontrol, squeue or kubectl; repeatable.")
     ] = None,

@@ -1,6 +1,7 @@
 """Use of devices, memory and disks against the limits from which on a person should know."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from stepward.detect.series import median
 
@@ -24,5 +25,5 @@ def grows_to_limit(values: Sequence[float], limit: float) -> bool:
     """Whether a memory series rises over its whole length and ends within 10 % of its limit."""
     if len(values) < 4 or limit <= 0:
         return False
-    rising = sum(after >= before for before, after in zip(values, values[1:], strict=False))
+    rising = sum(after >= before for before, after in pairwise(values))
     return rising >= 0.8 * (len(values) - 1) and values[-1] > values[0] * 1.2 and values[-1] >= 0.9 * limit

@@ -45,8 +45,8 @@ RECOVERED_LINES = 2
 def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
-        _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts, _compile_storm,
-        _first_contact, _wrong_network, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
+        _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts,
+        _compile_storm, _first_contact, _wrong_network, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
     ):  # fmt: skip
         rule(reading)
 
@@ -73,7 +73,7 @@ def ended_badly(reading: Reading) -> bool:
         one.kind in (Kind.LOG, Kind.EXIT) and one.label not in PERSISTENT and one.role is not Role.CONTEXT
         and one.role is not Role.CONFIRM and reading.progress.after(one.source, one.last_line, None) == 0
         for one in reading.clues
-    ) or any(reading.progress.after(exit_.line.source, exit_.line.number, None) == 0 for exit_ in reading.launcher.exits)  # fmt: skip
+    ) or any(reading.progress.after(one.line.source, one.line.number, None) == 0 for one in reading.launcher.exits)  # fmt: skip
 
 
 def dismiss(clues: Iterable[Clue], why: str) -> None:
@@ -247,7 +247,7 @@ def _work(rank: int | None, activity: Activity) -> Clue:
     line = activity.line
     who = "a process" if rank is None else f"rank {rank}"
     return clue(f"busy_{activity.kind}", label, Kind.LOG, line, f"{who} {does} while the others waited",
-                role=Role.ROOT if rank is not None else Role.EITHER, more=0.3 if rank is not None else 0.5, rank=rank)  # fmt: skip
+                role=Role.ROOT if rank is not None else Role.EITHER, more=0.5 if rank is None else 0.3, rank=rank)  # fmt: skip
 
 
 def _heartbeats(reading: Reading) -> None:

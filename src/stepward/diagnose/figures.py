@@ -113,15 +113,14 @@ def prometheus(line: Line) -> list[Statement]:
     return _named(
         found[1],
         [float(found[3])],
-        "",
         line,
-        labels.get("rank"),
-        labels.get("node") or labels.get("hostname") or labels.get("instance"),
+        rank=labels.get("rank"),
+        node=labels.get("node") or labels.get("hostname") or labels.get("instance"),
     )
 
 
 def _named(
-    name: str, values: list[float], unit: str, line: Line, rank: Any = None, node: Any = None, text: str = ""
+    name: str, values: list[float], line: Line, *, unit: str = "", rank: Any = None, node: Any = None, text: str = ""
 ) -> list[Statement]:
     """A statement of a series by its name; empty for a name that means nothing here."""
     hit = _ANY.search(name) or _ANY.search(text)
@@ -155,7 +154,7 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
             values = [value for one in item["values"] if (value := _float(one)) is not None]
             name, unit, more = (str(item.get(key) or "") for key in ("name", "unit", "description"))
             if values:
-                found += _named(name, values, unit, line, item.get("rank"), item.get("node"), more)
+                found += _named(name, values, line, unit=unit, rank=item.get("rank"), node=item.get("node"), text=more)
             else:
                 found += _sentence(f"{name} {' '.join(map(str, item['values']))} {more}", line)
         else:
@@ -215,7 +214,7 @@ def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
     return [
         one
         for (name, rank, node), (values, line) in series.items()
-        for one in _named(name, values, "", line, rank, node)
+        for one in _named(name, values, line, rank=rank, node=node)
     ]
 
 

@@ -17,7 +17,8 @@ _BLOCK = re.compile(r"^\W*(rank|host|exitcode|time|traceback)\s*:\s*(\S+)")
 _ELASTIC = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _EXIT = re.compile(r"(?:return code|exit(?:ed)?(?: with)?(?: exit)? ?code)[ =:]+(-?\d+)", re.IGNORECASE)
 _WORK = re.compile(
-    r"WorkNCCL\((?:SeqNum|OpSeq|Seq)=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?.{0,40}?Timeout\(ms\)=(\d+)\) ran for (\d+)"
+    r"WorkNCCL\((?:SeqNum|OpSeq|Seq)=(\d+), OpType=(\w+)(?:, NumelIn=(\d+), NumelOut=(\d+))?"
+    r".{0,40}?Timeout\(ms\)=(\d+)\) ran for (\d+)"
 )
 _QUEUE = re.compile(r"last enqueued (?:NCCL )?work: (\d+), last completed (?:NCCL )?work: (\d+)")
 _FINGERPRINT = re.compile(r"Rank (\d+) is running collective: .{0,80}?OpType=(\w+)")
@@ -33,6 +34,10 @@ _VICTIM = re.compile(
 )
 _UNHEALTHY = re.compile(r"/task:(\d+)")
 _BUSY = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in table("activities")["work"].items()}
+_OVER = re.compile(
+    r"error|exception|traceback|fail|timeout|timed out|\bdone\b|finished|complete|saved .{0,80} in ", re.IGNORECASE
+)
+"""Work of which this is said is no longer going on."""
 _STEMS: list[str] = table("activities")["prefilter"]["stems"]
 """Cheap to look for; what has none of them announces no long work."""
 
@@ -106,11 +111,8 @@ class Launcher:
             self._activity(line)
 
     def _activity(self, line: Line) -> None:
-        if re.search(
-            r"error|exception|traceback|fail|timeout|timed out|\bdone\b|finished|complete|saved .{0,80} in ",
-            line.body,
-            re.IGNORECASE,
-        ):
+        # Indented lines are the code of a traceback's frames.
+        if line.body.startswith("  ") or _OVER.search(line.body):
             return
         for kind, pattern in _BUSY.items():
             if pattern.search(line.body):
@@ -154,7 +156,7 @@ class Launcher:
     def clues(self) -> list[Clue]:
         """Desynchronisation as the reports themselves show it."""
         odd = self._odd({watch.rank: (f"{watch.operation} {watch.size}", watch.line) for watch in self._latest()})
-        odd = odd or self._odd({rank: value for rank, value in self.fingerprints.items()})
+        odd = odd or self._odd(dict(self.fingerprints))
         if odd:
             return [
                 clue("odd_collective", "collective_desync", Kind.LOG, line,

@@ -21,27 +21,29 @@ _STEERING = re.compile(
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]*\d[A-Za-z0-9_.-]*|[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
 _HEADS = [
-    re.compile(r"\[(?:default|rank|Rank|RANK)[ _:=]?(?P<rank>\d+)\]:?\s*"),
+    re.compile(r"\[(?:default|rank|Rank|RANK)[ _:=]?(?P<rank>\d+)\]:? ?"),
     re.compile(
-        r"\((?:\w*?_?TP|\w*?[Rr]ank[ _]?|task\s*|EP|PP|DP)(?P<rank>\d+)(?:[ ,_]\w*)?\s+pid=\d+(?:, ip=(?P<node>[\w.]+))?\)\s*"
+        r"\((?:\w*?_?TP|\w*?[Rr]ank[ _]?|task\s*|EP|PP|DP)(?P<rank>\d+)(?:[ ,_]\w*)?\s+pid=\d+(?:, ip=(?P<node>[\w.]+))?\) ?"
     ),
-    re.compile(r"\(\w+(?: \w+)? ?pid=\d+(?:, ip=(?P<node>[\w.]+))?\)\s*"),
-    re.compile(r"\[1,(?P<rank>\d+)\](?:<std(?:out|err)>)?:?\s*"),
-    re.compile(r"\[(?:task|worker|proc|process|w|p|replica)[ _:-]?(?P<rank>\d+)\]:?\s*"),
-    re.compile(r"\[(?P<rank>\d{1,5})\]:\s*"),
+    re.compile(r"\(\w+(?: \w+)? ?pid=\d+(?:, ip=(?P<node>[\w.]+))?\) ?"),
+    re.compile(r"\[1,(?P<rank>\d+)\](?:<std(?:out|err)>)?:? ?"),
+    re.compile(r"\[(?:task|worker|proc|process|w|p|replica)[ _:-]?(?P<rank>\d+)\]:? ?"),
+    re.compile(r"\[(?P<rank>\d{1,5})\]: ?"),
     re.compile(r"\s{0,5}(?P<rank>\d{1,5}): (?=\D|\d)"),
     re.compile(rf"(?P<node>{_NAME}):\d+:\d+ (?:\[\d+\] )?"),
-    re.compile(rf"\[(?P<node>{_NAME})(?:\|\d+)?\]:?\s*"),
+    re.compile(rf"\[(?P<node>{_NAME})(?:\|\d+)?\]:? ?"),
     re.compile(rf"(?P<node>{_NAME}): (?=\S)"),
-    re.compile(rf"(?P<node>{_NAME}) (?:kernel: |(?=\[\s*[\d.]+\] |\[\w{{3}} \w{{3}}))"),
-    re.compile(r"(?:Rank|rank)[ =:](?P<rank>\d{1,6})\b[:,]?\s*"),
+    re.compile(rf"(?P<node>{_NAME}) (?:kernel: |(?:[a-z]+ )?(?=\[\s*\d+\.\d+\] |\[\w{{3}} \w{{3}})|(?=[EWFI] [a-z]))"),
+    re.compile(r"(?:Rank|rank)[ =:](?P<rank>\d{1,6})\b[:,]? ?"),
     re.compile(r"\w{3}\s+\d{1,2} \d\d:\d\d:\d\d (?P<node>[\w.-]+) (?=[\w./-]+(?:\[\d+\])?:)"),
 ]
 _STAMP = re.compile(
-    r"\s*(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d\S*?\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?|\d\d/\d\d/\d{4} [\d:]+)\s+(?:- )?(?:\w+ - )?"
+    r"\s*(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d\S*?\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?|"
+    r"\d\d/\d\d/\d{4} [\d:]+)\s+(?:- )?(?:\w+ - )?"
 )
 _INNER = re.compile(
-    r"\[[Rr]ank ?(\d+)\]|\brank[=:] ?(\d+)\b|\[PG ID \S+ PG GUID \S+ Rank (\d+)\]|^\W*Rank (\d+)[ :,]|\bon rank (\d+)\b|\brank (\d+):"
+    r"\[[Rr]ank ?(\d+)\]|\brank[=:] ?(\d+)\b|\[PG ID \S+ PG GUID \S+ Rank (\d+)\]|"
+    r"^\W*Rank (\d+)[ :,]|\bon rank (\d+)\b|\brank (\d+):"
 )
 _INNER_NODE = re.compile(
     r"\b(?:(?:node|host|hostname)[:= ] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d))"
@@ -135,7 +137,9 @@ def _heads(line: Line) -> None:
         stamp = _STAMP.match(line.text, at)
         if stamp and stamp.end() > at:
             at = stamp.end()
-        found = next((hit for head in _HEADS if (hit := head.match(line.text, at)) and _accept(line, hit)), None)
+        # What stands behind a head keeps its indentation: frames of a traceback are told by it.
+        begin = len(line.text) - len(line.text[at:].lstrip(" "))
+        found = next((hit for head in _HEADS if (hit := head.match(line.text, begin)) and _accept(line, hit)), None)
         if found is None:
             break
         at = found.end()

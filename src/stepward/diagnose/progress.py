@@ -25,7 +25,8 @@ _BAR = re.compile(
     r"\[\s*\d+/\d+\]|^\s*\d+/\d+\s|\b\d+/\d+ \[\d+:\d\d|\d{1,3}%\S* +\d+/\d+|train_runtime|^\{'(?:loss|train_loss|eval_loss)'"
 )
 _TROUBLE = re.compile(
-    r"error|exception|fail(?!ed_samples)|timeout|timed out|traceback|killed|abort|warning|no training step|last (?:completed|enqueued)",
+    r"(?:error|exception|fail(?:ed|ure)?|timeout|timed out|killed|abort(?:ed)?)s?\b(?!\w*[=:]\s*[\d.])|"
+    r"traceback|warning|\bno (?:\w+ )?(?:step|progress)|last (?:completed|enqueued)",
     re.IGNORECASE,
 )
 _LOSS = re.compile(
@@ -41,7 +42,8 @@ _TIMES = [
     re.compile(r"(?:^|[|\s])([\d.]+) ?(?:s|ms|sec)(?:\s*(?:\||$|[a-z]+ ))"),
 ]
 _DATA = re.compile(
-    r"\b(?:data(?:[_ ](?:time|wait|load\w*|fetch))?|loader|dataload\w*|input[_ ]?wait|fetch|load_batch|batch_wait|wait[_ ](?:for[_ ])?(?:data|input|batch))['\"]?\s*[:=]?\s*([\d.]+)",
+    r"\b(?:data(?:[_ ](?:time|wait|load\w*|fetch))?|loader|dataload\w*|input[_ ]?wait|fetch|load_batch|"
+    r"batch_wait|wait[_ ](?:for[_ ])?(?:data|input|batch))['\"]?\s*[:=]?\s*([\d.]+)",
     re.IGNORECASE,
 )
 _PHASE = re.compile(r"\b([A-Za-z][\w/]*(?:\([\w ]+\)| [a-z]\w*)?)\s*[:=]?\s*([\d.]+)\s*(ms|s|us)\b(?!/)")
@@ -50,9 +52,12 @@ _END = re.compile(
     r"training (?:is |has |run )?(?:finish|complet|done|ended)|(?:finished|completed|done) (?:the )?training|train(?:ing)? done|"
     r"\bexit(?:ing|ed|s)?\b(?: with)?(?: exit)?(?: code| status)?[ :=]{0,2}0\b|exits successfully|train_runtime|"
     r"reached (?:the )?(?:max(?:imum)?|final|last|target)[_ ]?\w*|max_(?:steps|epochs)\S* reached|epochs completed in|"
-    r"(?:run|job|all (?:ranks|workers|steps|epochs|processes)) (?:is |has |have )?(?:finished|completed|done)\b|finished \d+ (?:steps|epochs|iterations)|"
-    r"^(?:done|finished|complete)\b.{0,60}$|completed successfully|successfully (?:finished|completed)|Trainer\.fit.? stopped|stop requested|"
-    r"saved final|final (?:model|checkpoint|weights) (?:saved|written|exported)|wrote .{0,60}final|\(end of training\)|early stopping",
+    r"(?:run|job|all (?:ranks|workers|steps|epochs|processes)) (?:is |has |have )?(?:finished|completed|done)\b|"
+    r"finished \d+ (?:steps|epochs|iterations)|"
+    r"^(?:done|finished|complete)\b.{0,60}$|completed successfully|successfully (?:finished|completed)|"
+    r"Trainer\.fit.? stopped|stop requested|"
+    r"saved final|final (?:model|checkpoint|weights) (?:saved|written|exported)|wrote .{0,60}final|"
+    r"\(end of training\)|early stopping",
     re.IGNORECASE,
 )
 _NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)

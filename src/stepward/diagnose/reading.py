@@ -34,7 +34,8 @@ _DEVICE = re.compile(
 _COMPILED = re.compile(r"Compiling (?:jit\()?(\w+)\)? (?:for|with)|Recompiling function (\w+)", re.IGNORECASE)
 _ATTEMPT = re.compile(r"^\W{0,2}(?:run|attempt|try|restart)\s*#?(\d{1,4})\b", re.IGNORECASE)
 _AGAIN = re.compile(
-    r"^\W{0,2}(?:re-?run|restarted|second (?:run|attempt)|after restart)\b|worker group.{0,40}restart|restart_count=[1-9]|Restarting (?:job|training|worker group|from checkpoint)|SLURM_RESTART_COUNT=[1-9]",
+    r"^\W{0,2}(?:re-?run|restarted|second (?:run|attempt)|after restart)\b|worker group.{0,40}restart|"
+    r"restart_count=[1-9]|Restarting (?:job|training|worker group|from checkpoint)|SLURM_RESTART_COUNT=[1-9]",
     re.IGNORECASE,
 )
 _TRACEBACK = re.compile(r"^\W{0,4}Traceback \(most recent call last\)")

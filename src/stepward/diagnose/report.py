@@ -117,7 +117,8 @@ def _secondary(one: Ranked, ranked: list[Ranked], reading: Reading) -> list[Seco
 
 def _events(reading: Reading, strong: list[Ranked]) -> list[EventNote]:
     kinds = {
-        "gpu_oom": "oom", "host_oom": "oom", "numerics_nan": "non_finite", "preemption": "preemption", "input_bound": "input_bound",
+        "gpu_oom": "oom", "host_oom": "oom", "numerics_nan": "non_finite", "preemption": "preemption",
+        "input_bound": "input_bound",
         "hang_in_user_code": "hang", "checkpoint_stall": "checkpoint_stall", "recompilation": "recompilation_storm",
         "workload_imbalance": "straggler", "host_contention": "slowdown", "thermal_power": "straggler",
         "unschedulable": "scheduling_delay", "storage_full": "disk_filling",

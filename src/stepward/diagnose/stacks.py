@@ -24,7 +24,8 @@ _FRAME = re.compile(
 _COLLECTIVE = re.compile(
     r"\b(all_?reduce|all_?gather\w*|reduce_?scatter\w*|broadcast\w*|all_?to_?all\w*|barrier|monitored_barrier|send|recv|gather|scatter|reduce)\b.{0,60}"
     r"(?:distributed|c10d|nccl|gloo|mpi|horovod|deepspeed|comm)|wait_for_everyone|_engine_run_backward|nccl\w*(?:AllReduce|AllGather|Broadcast|ReduceScatter|Send|Recv)|"
-    r"(?:cuda\w*|stream|event)[_ ]?synchronize|synchronize \(torch/cuda|block_until_ready|sync_global_devices|wait \(torch/(?:distributed|_C)|work\.wait|"
+    r"(?:cuda\w*|stream|event)[_ ]?synchronize|synchronize \(torch/cuda|block_until_ready|sync_global_devices|"
+    r"wait \(torch/(?:distributed|_C)|work\.wait|"
     r"isend|irecv|batch_isend_irecv|_coalescing_manager|backward \(torch/(?:_tensor|autograd)",
     re.IGNORECASE,
 )

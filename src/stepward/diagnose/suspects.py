@@ -11,8 +11,16 @@ from stepward.diagnose.reading import Reading
 from stepward.model.taxonomy import LABELS, Layer
 
 NOBODY = frozenset(
-    ("checkpoint_corrupt", "scheduler_limit", "preemption", "user_cancelled", "unschedulable")
-    + ("storage_full", "recompilation", "input_bound")
+    {
+        "checkpoint_corrupt",
+        "scheduler_limit",
+        "preemption",
+        "user_cancelled",
+        "unschedulable",
+        "storage_full",
+        "recompilation",
+        "input_bound",
+    }
 )
 """Labels for which no rank is to blame."""
 PART = frozenset(
@@ -21,7 +29,14 @@ PART = frozenset(
 """Labels whose cause sits in a part of one node that can be named and exchanged."""
 WAITED_FOR = frozenset({"collective_desync", "hang_in_user_code"})
 SEEN_AS = frozenset(
-    ("cuda_kernel_fault", "input_bound", "workload_imbalance", "user_code_index", "data_pipeline", "hang_in_user_code")
+    {
+        "cuda_kernel_fault",
+        "input_bound",
+        "workload_imbalance",
+        "user_code_index",
+        "data_pipeline",
+        "hang_in_user_code",
+    }
 )
 """As what the rank on a broken part sees it."""
 TOGETHER_S = 0.1

@@ -17,11 +17,15 @@ from stepward.model.taxonomy import LABELS
 
 KINDS = [None, "log", "scheduler", "kernel", "stacks", "metrics"]
 FRAGMENTS = [
-    b"[rank3]: ", b"NVRM: Xid (PCI:0000:3b:00): 79, ", b"Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=X, ",
+    b"[rank3]: ", b"NVRM: Xid (PCI:0000:3b:00): 79, ", 
+    b"Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=X, ",
     b"JobID|State|ExitCode\n", b"1|FAILED|9:9\n", b"NodeList=a[0-99999999999]\n", b"- {name: loss, values: [1, nan, .inf]}\n",
-    b"Process 1: x (rank 99999999999999999999)\n", b"Thread 1 (idle): \"MainThread\"\n", b"    f (a.py:1)\n", b"step 1 loss nan 1e999 s\n",
-    b"2026-99-99 99:99:99 ", b"\x1b[31m\x1b]0;x\x07", b"\xff\xfe", b"\r\n", b"No space left on device\n", b"{\"loss\": NaN}\n", b"\xe2\x80\xae",
-    b"Name:   x\nNode: /\nExit Code: 99999999999999999999\n", b"attempt 99999: ", b"exitcode : -99999999999\n", b"[" * 400, b"a,b\n1,2\n",
+    b"Process 1: x (rank 99999999999999999999)\n", b"Thread 1 (idle): \"MainThread\"\n", b"    f (a.py:1)\n",
+    b"step 1 loss nan 1e999 s\n",
+    b"2026-99-99 99:99:99 ", b"\x1b[31m\x1b]0;x\x07", b"\xff\xfe", b"\r\n", b"No space left on device\n",
+    b"{\"loss\": NaN}\n", b"\xe2\x80\xae",
+    b"Name:   x\nNode: /\nExit Code: 99999999999999999999\n", b"attempt 99999: ", b"exitcode : -99999999999\n",
+    b"[" * 400, b"a,b\n1,2\n",
 ]  # fmt: skip
 STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 pieces = st.lists(st.one_of(st.binary(max_size=60), st.sampled_from(FRAGMENTS)), max_size=25).map(b"".join)

@@ -119,7 +119,7 @@ def test_the_start_of_a_hang_is_its_report_less_the_time_out(log):
 
 
 def test_an_unhealthy_task_that_speaks_again_was_alive(log):
-    unhealthy = "[task 0] UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats): /job:jax_worker/replica:0/task:3\n"
+    unhealthy = "[task 0] UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats): /task:3\n"
     victim = "[task 3] Terminating process because the JAX distributed service detected fatal errors.\n"
     assert labels(log("[task 3] Compiling train_step with global shapes\n" + unhealthy + victim)) == ["timeout_budget"]
     assert "timeout_budget" not in labels(log("[task 3] hello\n" + unhealthy))
@@ -204,3 +204,28 @@ def test_warnings_before_a_pod_started_are_history(diagnosed):
     assert diagnosed({"job.log": STEPS, "scheduler.txt": events}).causes == []
     waiting = diagnosed({"scheduler.txt": events.replace("Running", "Pending")})
     assert labels(waiting) == ["unschedulable"]
+
+
+@pytest.mark.parametrize("head", ["", "[rank2]: ", "gpu-07: "])
+def test_an_exception_that_nobody_knows_is_one_of_the_code(log, head):
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/app/train.py", line 3, in <module>',
+        "    saving checkpoint to(x)",
+    ]
+    found = log("".join(f"{head}{line}\n" for line in [*lines, "app.config.BadWidth: must be positive", "bye"]))
+    assert labels(found) == ["user_code_index"]
+    assert found.causes[0].evidence[0].line == 4
+
+
+def test_a_rank_whose_timer_stands_out_is_a_straggler(log):
+    table = "".join(f"     rank {rank:2d}: {1600.5 if rank == 3 else 1150.1}\n" for rank in range(4))
+    found = log(STEPS + "times across ranks (ms):\n  forward-compute:\n" + table)
+    assert labels(found) == ["workload_imbalance"]
+    assert found.causes[0].suspects.ranks == [3]
+
+
+def test_of_ranks_that_report_one_fault_the_first_by_clock_is_the_suspect(log):
+    fault = "10:00:0{at}.000 [task {rank}] h{rank} E x.cc:4] CUDA_ERROR_CONTAINED\n"
+    found = log("".join(fault.format(at=9 - rank, rank=rank) for rank in (4, 7, 5)))
+    assert (found.causes[0].suspects.ranks, found.causes[0].suspects.nodes) == ([7], ["h7"])
