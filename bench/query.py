@@ -1,6 +1,6 @@
-"""Questions to the points store and the catalog: CPU and wall time of each, warm, before and after the rewrite in order.
+"""Questions to the points store: CPU and wall time of each, warm, before and after the rewrite in order.
 
-    python bench/query.py [--points 20000000] [--runs 10000]
+    python bench/query.py [--points 20000000]
 
 The store holds one run of 10^6 steps of one metric (and the same in two attempts that are stitched), one of 1,024 ranks
 x 200 steps x 4 metrics, and runs of 50 metrics x 4,000 steps up to the number of points asked for. Three fifths of the
@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from stepward.ingest.decode import decode_frame
-from stepward.ingest.hearing import Hearing
-from stepward.ingest.protocols import CommittedFrame, MetricSummary
 from stepward.ingest.sequence import Sequencer
 from stepward.model.frames import Source
 from stepward.model.words import SourceKind
@@ -192,45 +190,7 @@ def measure_deletion(store: DuckDBPoints, data: str, filler: Filler) -> Figure:
     return {"cpu_s": round(cpu, 3), "wall_s": round(wall, 3), "freed_mb": round(freed / 1e6, 1)}
 
 
-def measure_table(folder: str, runs: int) -> Figure:
-    """The table of runs: two filters on metrics, sorted by a third, a page of 50."""
-    from stepward.store.catalog import CatalogApplier, Runs, open_database
-
-    clock = lambda: time.time_ns() // 1000  # noqa: E731
-    catalog, hearing = open_database(f"{folder}/catalog.db"), Hearing(clock())
-    applier = CatalogApplier(catalog, hearing, lambda _: None, lambda *_: None)
-    random = np.random.default_rng(1)
-    for start in range(0, runs, 250):
-        applier.apply([_frame(f"run{number}", random.random(50), clock()) for number in range(start, start + 250)])
-    table = Runs(catalog, hearing, clock)
-    asked = {"filter": 'metric."m/1" < 0.5 AND metric."m/2" > 0.25', "sort": '-metric."m/3"', "limit": 50}
-    figure = measure(lambda: table.page(None, **asked))
-    catalog.close()
-    return figure
-
-
-def _frame(run: str, values: Any, at: int) -> CommittedFrame:
-    metrics = [
-        MetricSummary(f"m/{number}", "", 1, at, float(value), False, 1, 0, False) for number, value in enumerate(values)
-    ]
-    source = Source(kind=SourceKind.RANK, attempt="a0", rank=0)
-    return CommittedFrame(
-        project=PROJECT,
-        run=run,
-        writer=run,
-        seq=0,
-        end=1,
-        sent_at=at,
-        received_at=at,
-        source=source,
-        payloads=[],
-        metrics=metrics,
-        last_step=1,
-        last_time=at,
-    )
-
-
-def measure_all(points: int, runs: int) -> dict[str, Any]:
+def measure_all(points: int) -> dict[str, Any]:
     """Every figure of this page."""
     with tempfile.TemporaryDirectory() as data:
         store = DuckDBPoints(data)
@@ -242,7 +202,6 @@ def measure_all(points: int, runs: int) -> dict[str, Any]:
         result["in order"] = ask(store)
         result["delete a run of 4,000,000 points"] = measure_deletion(store, data, filler)
         store.close()
-        result["run table"] = {"runs": runs, **measure_table(data, runs)}
         return result
 
 
@@ -250,9 +209,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=20_000_000)
-    parser.add_argument("--runs", type=int, default=10_000)
     args = parser.parse_args(argv)
-    print(json.dumps({"load_average": os.getloadavg()[0], **measure_all(args.points, args.runs)}, indent=2))
+    print(json.dumps({"load_average": os.getloadavg()[0], **measure_all(args.points)}, indent=2))
 
 
 if __name__ == "__main__":

@@ -145,6 +145,28 @@ def test_when_a_rewrite_pays() -> None:
     assert rewrite.Disorder(points=10**7, loose=5 * 10**6).worth(idle_s=0)
 
 
+def test_the_keeper_puts_in_order_what_is_worth_it(store: DuckDBPoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(store)
+    writer.commit()
+    at = store._projects.of("p")
+
+    def loose() -> int:
+        with at.file.plain() as connection:
+            return rewrite.disorder(connection).loose
+
+    store._look_after("p", at)
+    assert loose() == 100, "too little, and somebody wrote just now"
+    monkeypatch.setattr(rewrite, "LEAST_ROWS", 50)
+    store._look_after("p", at)
+    assert loose() == 100
+    monkeypatch.setattr(rewrite, "QUIET_S", 0.0)
+    store._look_after("p", at)
+    assert loose() == 0
+    writer.commit(10)
+    store.delete_run("p", "run_a")
+    assert loose() == 120, "deleted, but there"
+
+
 def test_few_files_are_open_and_share_the_memory(store: DuckDBPoints, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projects, "MAX_OPEN", 3)
     names = [f"p{number}" for number in range(8)]
