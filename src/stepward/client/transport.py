@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -33,14 +33,6 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-class Stream(NamedTuple):
-    """An answer that is read line by line: its head, and the lines with their ends."""
-
-    status: int
-    headers: Mapping[str, str]
-    lines: Iterator[bytes]
 
 
 class Transport:
@@ -84,33 +76,6 @@ class Transport:
             if answer.will_close:
                 self.close()
             return Response(answer.status, _names(answer), data)
-
-    @contextlib.contextmanager
-    def stream(self, path: str, *, headers: Mapping[str, str] | None = None, idle_s: float = 60.0) -> Iterator[Stream]:
-        """GET an answer that may have no end (events, an export), on a connection of its own.
-
-        Args:
-            path: below the base URL.
-            headers: more headers.
-            idle_s: longest silence, before the head and between lines.
-
-        Raises:
-            Unavailable: as ``request``, also while lines are read.
-        """
-        own = Transport(self.server, self._token)
-        with contextlib.closing(own):
-            with own._told(idle_s):
-                answer = own._ask("GET", path, None, headers, idle_s)
-            yield Stream(answer.status, _names(answer), own._lines(answer, idle_s))
-
-    def _lines(self, answer: http.client.HTTPResponse, idle_s: float) -> Iterator[bytes]:
-        while True:
-            with self._told(idle_s):
-                self._deadline = time.monotonic() + idle_s
-                line = answer.readline()
-            if not line:
-                return
-            yield line
 
     def _ask(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, timeout_s: float

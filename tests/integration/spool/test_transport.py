@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from stepward.client.stream import open_lines
 from stepward.client.transport import Transport
 from stepward.errors import Unavailable
 
@@ -102,13 +103,13 @@ def test_plain_http_where_tls_was_expected_is_unavailable():
 
 def test_a_stream_is_read_line_by_line():
     server = Scripted(ok(b"one\ntwo\nend"))
-    with Transport(server.url).stream("/lines") as stream:
-        assert stream.status == 200
-        assert list(stream.lines) == [b"one\n", b"two\n", b"end"]
+    with open_lines(server.url, None, "/lines") as lines:
+        assert list(lines) == [b"one", b"two", b"end"]
 
 
-def test_a_stream_that_falls_silent_is_unavailable():
+def test_a_stream_that_falls_silent_is_unavailable(monkeypatch):
+    monkeypatch.setattr("stepward.client.stream.SILENCE_S", 0.2)
     server = Scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\none\n", b"never")
-    with pytest.raises(Unavailable), Transport(server.url).stream("/lines", idle_s=0.2) as stream:
-        assert next(stream.lines) == b"one\n"
-        next(stream.lines)
+    with pytest.raises(Unavailable), open_lines(server.url, None, "/lines") as lines:
+        assert next(lines) == b"one"
+        next(lines)
