@@ -80,6 +80,7 @@ class Attempt:
         self._first_bad: Member | None = None
         self._kernel: dict[int, str] = {}
         self._kill_at: float | None = None
+        self._killed_as_asked = False
         self._beat_at = self._look_at = 0.0
 
     def run(self) -> End:
@@ -182,6 +183,7 @@ class Attempt:
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
+            self._killed_as_asked = self._asked > 1
             self._signal_all(signal.SIGKILL)
         if now >= self._look_at:
             self._look_at = now + LOOK_S
@@ -302,5 +304,6 @@ class Attempt:
             final=not (member.end.bad and self.will_restart),
             reason=reason,
             memory=member.memory,
+            as_asked=self._killed_as_asked,
         ):
             self.record.exit(seen)

@@ -8,7 +8,7 @@ import os
 import signal
 from typing import NamedTuple
 
-from stepward.model.states import Exit, Witness
+from stepward.model.states import Exit, State, Witness
 
 
 class End(NamedTuple):
@@ -69,6 +69,7 @@ def observations(
     final: bool,
     reason: str | None = None,
     memory: str | None = None,
+    as_asked: bool = False,
 ) -> list[Exit]:
     """What to record of an end.
 
@@ -78,7 +79,9 @@ def observations(
         final: no other attempt follows.
         reason: what else the wrapper knows.
         memory: the kernel's words, or ours for its counter, where memory ended it.
+        as_asked: the wrapper sent SIGKILL because somebody wanted the end and the process did not heed it.
     """
+    cancelled = as_asked and memory is None and end.number == signal.SIGKILL
     seen = Exit(
         at=at,
         by=Witness.REAPER,
@@ -87,7 +90,8 @@ def observations(
         tail=tail,
         rank=rank,
         final=final,
-        reason=reason,
+        state=State.CANCELLED if cancelled else None,
+        reason="asked to end and killed, since it did not" if cancelled else reason,
     )
     if memory is None:
         return [seen]

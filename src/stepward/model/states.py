@@ -79,7 +79,7 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         oom: the kernel or the cgroup counted an out-of-memory kill.
         preempted: scheduler or kernel says that the resources were taken away.
         checkpointed: a checkpoint was completed after SIGTERM (or the signal of ``--signal``) was handled.
-        state: the state that a scheduler gives outright.
+        state: the state that a scheduler gives outright, or a wrapper that ended it itself.
         reason: words for people.
         tail: last lines of output.
         rank: the rank that this is about, None for all ranks of the source.

@@ -76,6 +76,23 @@ def test_signal_to_the_wrapper_reaches_the_command_once(start, journals, until, 
     assert number.name in (journals().end().reason or "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command_that_heeds_no_signal_is_killed_when_asked_again_and_counts_as_cancelled(start, journals, number):
+    code = (
+        "import signal, time\n"
+        f"signal.signal({int(number)}, signal.SIG_IGN); print('ready', flush=True)\nwhile True: time.sleep(1)"
+    )
+    process = start("--grace", "1", "--", PY, "-c", code)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(30) == 128 + signal.SIGKILL
+    verdict = settle(journals().exits)
+    assert verdict is not None and (verdict.state, verdict.signal) == (State.CANCELLED, "SIGKILL")
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
 def test_other_signals_are_passed_on(start, number):
     code = (

@@ -50,3 +50,18 @@ def test_a_plain_sigterm_is_not_called_a_preemption():
     (seen,) = observations(End(number=15), at=5, rank=0, tail=[], final=True, reason="SIGTERM from kill")
     verdict = settle([seen])
     assert verdict is not None and verdict.state is State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("end", "memory", "state"),
+    [
+        (End(number=9), None, State.CANCELLED),
+        (End(number=9), "Killed process 7", State.OOM),
+        (End(number=11), None, State.CRASHED),
+        (End(code=0), None, State.FINISHED),
+    ],
+)
+def test_what_somebody_asked_to_end_and_had_to_be_killed_is_cancelled(end, memory, state):
+    seen = observations(end, at=5, rank=0, tail=[], final=True, memory=memory, as_asked=True)
+    verdict = settle(seen)
+    assert verdict is not None and verdict.state is state
