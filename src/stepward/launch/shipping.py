@@ -12,6 +12,8 @@ from stepward.settings import Settings
 
 FINISH_S = 10.0
 """Longest wait at the end for a server that is slow or away."""
+UNHEARD_S = 2.0
+"""Longest wait at the end for a server that has acknowledged nothing of the run."""
 STOP_S = 1.0
 """Longest wait for the shipper's thread to let the folder go."""
 
@@ -42,7 +44,7 @@ class Shipping:
     def finish(self) -> bool:
         """Send the rest, for at most ``FINISH_S``; False when something stays in the spool, which is then said."""
         shipper, wait_s = self._shipper, FINISH_S if self._has_server() else 0.0
-        sent = shipper is not None and guarded("sending records", lambda: bool(shipper.flush(wait_s)), False)
+        sent = shipper is not None and guarded("sending records", lambda: _flush(shipper, wait_s), False)
         if shipper is not None:
             guarded("ending the sending", lambda: shipper.stop(STOP_S), None)
         if not sent:
@@ -53,3 +55,7 @@ class Shipping:
         """Whether a server is known, now: one may have come up while the command ran."""
         known = self._settings is not None and self._settings.server is not None
         return known or guarded("looking for a server", lambda: configured.load().server is not None, False)
+
+
+def _flush(shipper: Any, wait_s: float) -> bool:
+    return bool(shipper.flush(wait_s, unheard_s=UNHEARD_S))

@@ -34,7 +34,7 @@ POLL_S = 0.25
 STOP_S = 0.5
 """How long of the end the shipper gets to stop."""
 DEAD_FLUSH_S = 2.0
-"""How long the end waits for a server that did not answer before."""
+"""How long the end waits for a server that does not answer, or has not in this run so far."""
 
 _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
@@ -217,7 +217,7 @@ class Presence:
             # A server that was started since counts; without one there is nothing to wait for.
             known = self._settings.server or configured.load(project=self._settings.project).server
             wait = min(until - STOP_S - time.monotonic(), DEAD_FLUSH_S if self._shipper.problem else until)
-            done = known is not None and self._shipper.flush(max(wait, 0.0))
+            done = known is not None and self._shipper.flush(max(wait, 0.0), unheard_s=DEAD_FLUSH_S)
             self._shipper.stop(STOP_S)
         except Exception:  # a thread can't start any more: what is left is shipped by the next who comes
             return False

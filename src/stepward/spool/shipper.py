@@ -74,10 +74,16 @@ class Shipper:
                 self._thread = threading.Thread(target=self._work, name="stepward-shipper", daemon=True)
                 self._thread.start()
 
-    def flush(self, timeout_s: float) -> bool:
-        """Deliver what the run's writers have written until now, trying at once; whether all of it was acknowledged."""
+    def flush(self, timeout_s: float, *, unheard_s: float | None = None) -> bool:
+        """Deliver what the run's writers have written until now, trying at once; whether all of it was acknowledged.
+
+        Args:
+            timeout_s: longest wait.
+            unheard_s: longest wait for a server that has acknowledged nothing of this run so far; None = ``timeout_s``.
+        """
         self.start()
-        end, wanted = time.monotonic() + timeout_s, self._ends()
+        begin, wanted = time.monotonic(), self._ends()
+        heard = unheard_s is None
         self._urgent = True
         self._wake.set()
         try:
@@ -85,7 +91,9 @@ class Shipper:
                 wanted = self._ends() if wanted is None else self._open(wanted)
                 if wanted is not None and not wanted:
                     return True
-                left = end - time.monotonic()
+                heard = heard or self._is_heard()
+                limit = timeout_s if heard or unheard_s is None else min(timeout_s, unheard_s)
+                left = begin + limit - time.monotonic()
                 if left <= 0:
                     return False
                 time.sleep(min(left, _POLL_S))
@@ -259,6 +267,14 @@ class Shipper:
             if (acked.acked if acked else 0) < end and os.path.isdir(folder):
                 still[folder] = end
         return still
+
+    def _is_heard(self) -> bool:
+        """Whether a server has acknowledged anything of the run, to this process or to another that ships."""
+        rounds, parent = self._rounds, self._folder()
+        if rounds is not None and rounds.frames:
+            return True
+        states = [writers.read_delivered(f"{parent}/{name}") for name in writers.folders(parent)] if parent else []
+        return any(state is not None and state.acked for state in states)
 
     def _say(self, problem: str) -> None:
         if problem not in self._said:

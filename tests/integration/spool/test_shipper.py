@@ -106,6 +106,27 @@ def test_a_server_that_swallows_everything_holds_nobody_up(create, ship, setting
     assert len(liar.rows()) == 500
 
 
+def test_a_server_that_was_never_heard_is_not_waited_for_long(create, ship, spool):
+    """The test ends; it would take an hour otherwise."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as hole:
+        journal = create()
+        fill(journal, 0, 10)
+        settings = Settings(server=f"http://127.0.0.1:{hole.getsockname()[1]}", spool=str(spool))
+        shipper = ship(settings, journal)
+        assert not shipper.flush(3600, unheard_s=0.2)
+        shipper.stop(0.1)
+
+
+def test_a_server_that_was_heard_is_waited_for(create, ship, liar, settings_of):
+    journal = create()
+    fill(journal, 0, 10)
+    assert ship(settings_of(liar), journal).flush(30)
+    fill(journal, 10, 10)
+    # Another process that ships nothing itself knows by what is in the folder.
+    assert ship(settings_of(liar), journal).flush(30, unheard_s=0.0)
+    assert len(liar.rows()) == 20
+
+
 def test_a_server_that_is_started_later_is_found(create, ship, liar, spool, wait_for):
     journal = create()
     fill(journal, 0, 10)
