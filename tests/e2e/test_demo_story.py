@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,35 @@ def demo(folder, *arguments, **settings):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **settings)
 
 
+def seconds_of(instant):
+    return datetime.fromisoformat(instant).timestamp()
+
+
+def check_goodput(truth):
+    """The ledger's account of the fault, by hand: from what the processes wrote down, and each rank's own clock."""
+    report, record = truth["goodput"]["report"], truth["record"]
+    assert sum(report["buckets_s"].values()) == pytest.approx(report["wall_s"], abs=1e-5)
+    assert report["attempts"] == 2 and report["rejected"] == 0
+    ended = {}
+    for row in truth["lost_rows"]:
+        start = seconds_of(row["started_at"])
+        ended.setdefault(row["step"], []).append((start, start + row["duration_s"]))
+    resumed, lost, before = record["resumed_step"], 0.0, None
+    for step in sorted(ended):
+        # A step of the job lasts from its first rank's start, but not before the step before it is over, to its last rank's end.
+        start = min(start for start, _ in ended[step])
+        end = max(end for _, end in ended[step])
+        if step >= resumed:
+            lost += max(end - max(start, before if before is not None else start), 0.0)
+        before = max(end, before or end)
+    assert report["lost_steps"] == len([step for step in ended if step >= resumed])
+    assert abs(report["lost_steps"] - (record["last_step"] + 1 - resumed)) <= 1
+    taken_back = report["buckets_s"]["recompute"] + report["buckets_s"]["hang"]
+    assert taken_back == pytest.approx(lost, abs=0.02 * lost + 0.05)
+    first, second = truth["goodput"]["attempts"]
+    assert report["buckets_s"]["down"] == pytest.approx(second["start_s"] - first["end_s"], abs=1e-3)
+
+
 @pytest.mark.parametrize("seed", seeds())
 def test_the_server_knows_what_happened(seed, tmp_path):
     began = time.monotonic()
@@ -58,6 +88,8 @@ def test_the_server_knows_what_happened(seed, tmp_path):
     assert facts["attempts"]["told"] == "2"
     assert facts["through rank"]["told"] == str(truth["record"]["strike"]["rank"])
     assert facts["attempt 2 went on at step"]["told"] == str(truth["record"]["resumed_step"])
+    check_goodput(truth)
+    assert "where the time went" in output
     assert "first chart" in output
     assert "stepward run -- python train.py" in output
     assert processes_of(tmp_path) == []

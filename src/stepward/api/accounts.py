@@ -18,6 +18,7 @@ from stepward.goodput import history
 from stepward.goodput.answers import FleetGoodput, RunGoodput, RunShare, fleet, of_history
 from stepward.goodput.events import Event
 from stepward.goodput.live import LiveLedger
+from stepward.goodput.peaks import peak_of, utilisation
 from stepward.goodput.report import report
 from stepward.goodput.sources.records import ASSUMPTIONS, AttemptRecord, Happening, StepRecord, events_of
 from stepward.model.resources import Run, RunConfig, StepTable, instant
@@ -91,6 +92,7 @@ class Accounts:
                 return kept.answer
             began = time.monotonic()
             answer, live = self._computed(run, kept.live if kept is not None else None)
+            answer.report.mfu = _mfu(answer, self._runs.config(None, run.id))
             took = time.monotonic() - began
             rests = float("inf") if run.state.terminal else time.monotonic() + max(REST * took, 1.0)
             self._kept[run.id] = _Kept(state, rests, answer, live)
@@ -196,6 +198,25 @@ class Accounts:
             mttf_s=failures.mttf_s if failures else None,
             interruptions=sum(failures.interruptions.values()) if failures else 0,
         )
+
+
+def _mfu(answer: RunGoodput, config: RunConfig) -> float | None:
+    """By the user's ``flops_per_step`` and the devices' cited peak, or the user's ``peak_flops``."""
+    flops, peak, report = config.user.get("flops_per_step"), config.user.get("peak_flops"), answer.report
+    if not isinstance(flops, int | float) or not report.wall_s:
+        return None
+    if not isinstance(peak, int | float):
+        trees = (tree for tree in config.system.values() if isinstance(tree, dict))
+        devices = (device for tree in trees for device in tree.get("devices") or () if isinstance(device, dict))
+        known = (peak_of(str(device.get("name", ""))) for device in devices)
+        peak = next((found for found in known if found is not None), None)
+    return utilisation(
+        flops_per_step=flops,
+        ideal_s=report.ideal_step_s,
+        program=report.program,
+        devices=report.device_s / report.wall_s,
+        peak=peak,
+    )
 
 
 def _scheduler(config: RunConfig) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stepward.demo.faults import Kind, Plan, Record
-from stepward.model.resources import Attempt, Chart, Run, Source, StepTable
+from stepward.model.resources import Attempt, Chart, Run, Source, StepRow, StepTable
 from stepward.model.states import State
 
 SLOW_LOADER_S = 0.2
@@ -72,6 +72,13 @@ def facts(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
         Fact("attempt 2 ended", last.state.value, State.FINISHED.value),
         Fact("last words", last_words(evidence, first), ""),
     ]
+
+
+def lost_rows(steps: StepTable, record: Record) -> list[StepRow]:
+    """Rows of the first attempt's steps that were done again, and of the one before: each rank's own times."""
+    if record.resumed_step is None:
+        return []
+    return [row for row in steps.rows if row.attempt == 1 and row.step >= record.resumed_step - 1]
 
 
 def ranks_at_fault(evidence: Evidence, attempt: Attempt) -> list[int]:

@@ -29,7 +29,7 @@ from stepward.demo.faults import Kind, Plan, Record
 from stepward.demo.stage import Stage
 from stepward.errors import NotFound, StepwardError, Unavailable
 from stepward.model.identity import random_run_id
-from stepward.model.resources import Run
+from stepward.model.resources import Run, StepRow
 from stepward.model.states import State
 from stepward.settings import Settings
 
@@ -71,6 +71,7 @@ def tell(options: Options, console: Console | None = None) -> int:
         story = Story(options, console or Console(), undo)
         facts = story.live()
         story.compare(facts)
+        story.waterfall()
         story.farewell()
         if not options.once:
             story.stay()
@@ -116,8 +117,10 @@ class Story:
                 code="demo_waited",
                 hint=f"see {run.output} (removed at the end without --data)",
             )
-        facts = account.facts(self._evidence(client, record), self._planned, record)
-        self._write_truth(record, facts)
+        evidence = self._evidence(client, record)
+        facts = account.facts(evidence, self._planned, record)
+        self._goodput = client.goodput(self._run_id)
+        self._write_truth(record, facts, account.lost_rows(evidence.steps, record))
         return facts
 
     def compare(self, facts: list[Fact]) -> None:
@@ -129,6 +132,13 @@ class Story:
             verdict = "[red]differs[/]" if fact.differs else "[green]✓[/]" if fact.truth else ""
             table.add_row(fact.what, _plain(fact.told), _plain(fact.truth), verdict)
         self._console.print(table)
+
+    def waterfall(self) -> None:
+        """Print where the run's time went."""
+        from stepward.cli.waterfall import print_waterfall
+
+        self._say("where the time went (stepward goodput show):")
+        print_waterfall(self._goodput.report)
 
     def farewell(self) -> None:
         """Print how to go on with the user's own job and log."""
@@ -266,11 +276,15 @@ class Story:
     def _plan(self, by: dict[Kind, str]) -> Plan:
         return faults.plan(self._seed, steps=self._steps, save_every=self._save_every, ranks=RANKS, by=by)
 
-    def _write_truth(self, record: Record, facts: list[Fact]) -> None:
+    def _write_truth(self, record: Record, facts: list[Fact], lost: list[StepRow]) -> None:
         content = {"run": self._run_id, "seed": self._seed, "plan": self._planned, "record": record}
         lines = [{**fact._asdict(), "differs": fact.differs} for fact in facts]
         with open(f"{self._folder}/truth.json", "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode({**content, "facts": lines})))
+            file.write(
+                msgspec.json.format(
+                    msgspec.json.encode({**content, "facts": lines, "goodput": self._goodput, "lost_rows": lost})
+                )
+            )
 
     def _say(self, text: str) -> None:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
