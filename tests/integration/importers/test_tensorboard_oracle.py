@@ -1,4 +1,4 @@
-"""Event files that TensorBoard wrote read the same as by TensorBoard's own reader. Runs its part in the frameworks' interpreter."""
+"""Event files that TensorBoard wrote read the same as by its own reader, which runs in the frameworks' interpreter."""
 
 import json
 import os
