@@ -8,7 +8,7 @@ steps that came since.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -20,10 +20,12 @@ from stepward.goodput.events import Event
 from stepward.goodput.live import LiveLedger
 from stepward.goodput.peaks import peak_of, utilisation
 from stepward.goodput.report import report
+from stepward.goodput.sources import steplines
 from stepward.goodput.sources.records import ASSUMPTIONS, AttemptRecord, Happening, StepRecord, events_of
 from stepward.model.resources import Run, RunConfig, StepTable, instant
 from stepward.model.words import Clock
 from stepward.store.catalog import Runs
+from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
 
 EXACT_STEPS = 100_000
@@ -34,6 +36,7 @@ KEPT = 512
 REST = 20
 """Times its computation that an answer about a running run rests before it is computed again."""
 MOST_RUNS = 500
+PAGE_LINES, MOST_PAGES = 5000, 40
 KINDS = ("phase", "checkpoint_durable", "hang")
 
 
@@ -53,8 +56,8 @@ class Accounts:
         clock: µs since the epoch.
     """
 
-    def __init__(self, runs: Runs, points: PointsStore, clock: Callable[[], int]) -> None:
-        self._runs, self._points, self._clock = runs, points, clock
+    def __init__(self, runs: Runs, points: PointsStore, logs: LogStore, clock: Callable[[], int]) -> None:
+        self._runs, self._points, self._logs, self._clock = runs, points, logs, clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -111,7 +114,7 @@ class Accounts:
             answer = of_history(
                 told, run=run.id, name=run.name, project=run.project, started_at=instant(told.start // 1000)
             )
-            answer.assumptions = list(ASSUMPTIONS) if table.rows else []
+            answer.assumptions = list(ASSUMPTIONS if table.rows else steplines.ASSUMPTIONS)
             return answer, None
         live = self._caught_up(run, live)
         ledger = live.ledger(now)
@@ -152,16 +155,20 @@ class Accounts:
             if source.rank is not None
         }
         host = {name for name, clock in table.clocks.items() if clock is Clock.HOST}
-        steps = (
-            StepRecord(
-                row.attempt,
-                row.rank,
-                row.step,
-                _us(row.started_at) + offsets.get((row.attempt, row.rank), 0),
-                row.duration_s,
-                {name: seconds for name, seconds in row.phases.items() if name in host},
+        steps: Iterable[StepRecord] = (
+            (
+                StepRecord(
+                    row.attempt,
+                    row.rank,
+                    row.step,
+                    _us(row.started_at) + offsets.get((row.attempt, row.rank), 0),
+                    row.duration_s,
+                    {name: seconds for name, seconds in row.phases.items() if name in host},
+                )
+                for row in table.rows
             )
-            for row in table.rows
+            if table.rows
+            else self._printed(run)
         )
         happenings = (
             Happening(
@@ -177,6 +184,28 @@ class Accounts:
             for event in self._runs.events(None, run.id, kind)
         )
         return events_of(_attempts(run), steps, happenings, ended=ended)
+
+    def _printed(self, run: Run) -> list[StepRecord]:
+        """The steps that a run without the SDK printed: of each attempt's first stream that has step lines."""
+        numbers = {attempt.key: attempt.number for attempt in run.attempts}
+        found: dict[int, list[StepRecord]] = {}
+        for stream in self._logs.streams(run.project, run.id, attempts=numbers):
+            if stream.attempt not in found and stream.rank in (None, 0):
+                steps = steplines.steps_of(self._step_lines(run, numbers, stream.id), stream.attempt)
+                if steps:
+                    found[stream.attempt] = steps
+        return [step for steps in found.values() for step in steps]
+
+    def _step_lines(self, run: Run, numbers: dict[str, int], stream: str) -> Iterator[steplines.Line]:
+        from_n = 1
+        for _ in range(MOST_PAGES):
+            page = self._logs.page(
+                run.project, run.id, stream, attempts=numbers, from_n=from_n, limit=PAGE_LINES, q=steplines.QUERY
+            )
+            yield from (steplines.Line(_us(line.at) / 1e6, line.text) for line in page.lines if line.at is not None)
+            if len(page.lines) < PAGE_LINES:
+                return
+            from_n = page.lines[-1].n + 1
 
     def _share(self, projects: Sequence[str] | None, run: Run) -> RunShare:
         found = self._answer(run)

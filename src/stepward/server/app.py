@@ -135,7 +135,7 @@ class Server:
             access=access,
             points=points,
             logs=logs,
-            accounts=Accounts(runs, points, now_us),
+            accounts=Accounts(runs, points, logs, now_us),
             ingestor=Ingestor(points, appliers, now_us),
             hearing=hearing,
             waiting=Waiting(now_us),

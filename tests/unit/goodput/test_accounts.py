@@ -8,7 +8,18 @@ from stepward.api import accounts
 from stepward.api.accounts import Accounts
 from stepward.errors import NotFound
 from stepward.goodput.peaks import peak_of, utilisation
-from stepward.model.resources import Attempt, Run, RunConfig, RunEvent, StepRow, StepTable, instant
+from stepward.model.resources import (
+    Attempt,
+    LogLine,
+    LogPage,
+    LogStream,
+    Run,
+    RunConfig,
+    RunEvent,
+    StepRow,
+    StepTable,
+    instant,
+)
 from stepward.model.states import State
 from stepward.model.words import Clock, RunKind
 
@@ -20,7 +31,7 @@ class Records:
     """The catalog and the points store of one run, as far as ``Accounts`` asks."""
 
     def __init__(self, *, running=True, config=None):
-        self.rows, self.asked, self.running = [], [], running
+        self.rows, self.asked, self.lines, self.running = [], [], [], running
         self.settings = config or {}
         self.now = T0
 
@@ -35,9 +46,6 @@ class Records:
         if named != "run_a":
             raise NotFound("no such run", code="no_such_run")
         return self.run()
-
-    def page(self, projects, *, project, limit):
-        return SimpleNamespace(items=[self.run()], total=1)
 
     def run(self):
         state = State.RUNNING if self.running else State.FINISHED
@@ -64,11 +72,22 @@ class Records:
             RunEvent(id=str(row.step), type=type, started_at=row.started_at, attempt=1, step=row.step) for row in saved
         ]
 
+    def streams(self, project, run, *, attempts):
+        return [LogStream(id="out", stream="stdout", attempt=1)] if self.lines else []
+
+    def page(self, *asked, from_n=1, limit=0, q="", **_):
+        if len(asked) < 3:
+            return SimpleNamespace(items=[self.run()], total=1)
+        assert q.startswith("/") and "iter" in q
+        return LogPage(
+            stream=self.streams(*asked[:2], attempts={})[0], lines=[one for one in self.lines if one.n >= from_n]
+        )
+
     def config(self, projects, named):
         return RunConfig(user=self.settings, system={"n1": {"devices": [{"name": "NVIDIA H100 80GB HBM3"}]}})
 
     def accounts(self):
-        return Accounts(self, self, lambda: self.now)
+        return Accounts(self, self, self, lambda: self.now)
 
 
 @pytest.fixture
@@ -153,3 +172,15 @@ def test_who_has_no_attempt_has_no_goodput():
     assert raised.value.code == "no_goodput"
     fleet = records.accounts().fleet(None, None, None)
     assert fleet.runs == [] and fleet.left_out == 1
+
+
+def test_a_run_without_the_sdk_is_read_from_its_step_lines():
+    records = Records(running=False)
+    records.now = T0 + 40 * S
+    records.lines = [
+        LogLine(n=n, text=f"iter {n}: loss 3.1, time 1000.00ms, mfu 3%", at=instant(T0 + (10 + n) * S))
+        for n in range(1, 31)
+    ]
+    found = records.accounts().run(None, "run_a")
+    assert found.report.buckets_s["productive"] == 30 and found.report.buckets_s["init"] == 10
+    assert any("printed" in words for words in found.assumptions)

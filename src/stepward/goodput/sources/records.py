@@ -29,7 +29,7 @@ class AttemptRecord(NamedTuple):
 
 
 class StepRecord(NamedTuple):
-    """One step of one rank, with the host seconds of its phases."""
+    """One step of one rank, with the host seconds of its phases; ``every`` steps in a row where one line stands for them."""
 
     attempt: int
     rank: int | None
@@ -37,6 +37,7 @@ class StepRecord(NamedTuple):
     start_us: int
     duration_s: float
     phases: Mapping[str, float]
+    every: int | None = None
 
 
 class Happening(NamedTuple):
@@ -102,7 +103,7 @@ def _step(record: StepRecord) -> Iterator[Event]:
     attempt, rank, number = record.attempt, record.rank, record.step
     start = record.start_us
     end = start + max(round(record.duration_s * 1e6), 0)
-    yield Event(start * US, "step_started", attempt, rank, number)
+    yield Event(start * US, "step_started", attempt, rank, number, every=record.every)
     at = start
     for name, seconds in record.phases.items():
         if name not in BUCKET_PHASES or not seconds > 0:  # NaN: not measured
