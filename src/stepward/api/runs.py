@@ -56,10 +56,11 @@ async def delete_run(parts: Given, who: Who, run: FromPath[str]) -> None:
 
 def _delete(parts: Parts, who: Principal, run: str) -> None:
     head = parts.runs.head(who.projects, run)
-    # The catalog first: from then on frames of its writers are refused, so nothing grows behind the deletion.
+    # The catalog first: from then on frames of its writers are refused. The points last: as long as they are there, the
+    # server knows that the deletion is half done, and finishes it.
     parts.edits.delete(head)
-    parts.points.delete_run(head.project, head.id)
     parts.logs.delete_run(head.project, head.id)
+    parts.points.delete_run(head.project, head.id)
 
 
 @get("/api/v1/runs/{run:str}/config", operation_id="get_run_config", sync_to_thread=True)

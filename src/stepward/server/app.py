@@ -180,13 +180,22 @@ class Server:
         secret, _ = self.parts.access.new_link(self.local, FIRST_LINK_S)
         return login_url(self.url, secret)
 
+    def finish_deletions(self) -> None:
+        """Delete what a crash in the middle of a deletion, or a frame that was on its way then, has left of a run."""
+        parts = self.parts
+        for project in parts.points.projects():
+            stored = {writer: position.run for writer, position in parts.points.positions(project).items()}
+            for run in parts.edits.half_deleted(project, stored):
+                parts.logs.delete_run(project, run)
+                parts.points.delete_run(project, run)
+
     async def _start(self) -> None:
         await self.parts.live.start()
         self._ticking = asyncio.create_task(
             tick_forever(
                 self.parts,
                 each_second=[self.parts.edits.judge_live, self.mending.mend],
-                each_minute=[self.parts.access.remember_use, self.catalog.tidy],
+                each_minute=[self.parts.access.remember_use, self.catalog.tidy, self.finish_deletions],
             )
         )
 
@@ -234,6 +243,7 @@ def serve(settings: ServerSettings) -> None:
         server = Server(msgspec.structs.replace(settings, port=listening.getsockname()[1]))
         undo.callback(server.close)
         asyncio.run(server.parts.ingestor.start())
+        server.finish_deletions()
         undo.pop_all()
     state = _write_state(server)
     try:

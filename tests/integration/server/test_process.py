@@ -10,7 +10,9 @@ import stat
 
 import pytest
 
-from stepward.model.frames import Status
+from stepward.ingest.hearing import Hearing
+from stepward.model.frames import LogChunk, Logs, Status
+from stepward.store.catalog import Edits, Runs, nobody, open_database
 
 from .conftest import ServerProcess, now, points
 
@@ -132,6 +134,25 @@ def test_a_damaged_points_file_is_told_before_anything_is_announced(data):
     store.unlink()
     with ServerProcess(data) as server:
         assert server.get("/readyz").status == 200
+
+
+def test_a_deletion_that_a_crash_cut_short_is_finished(data):
+    with ServerProcess(data) as server:
+        writer = server.writer("doomed").begin(name="doomed")
+        writer.send(points([1], loss=[1.0]), ("logs", Logs([LogChunk("stdout", 0, b"hello\n", [])])))
+        kept = server.writer("kept").begin(name="kept")
+        kept.send(points([1], loss=[1.0]))
+    catalog = open_database(f"{data}/catalog.db")
+    hearing = Hearing(0)
+    head = Runs(catalog, hearing, now).head(None, writer.run)
+    Edits(catalog, hearing, now, nobody).delete(head)
+    catalog.close()
+    with ServerProcess(data) as server:
+        again = server.writer("doomed").begin(name="doomed")
+        assert again.run == writer.run
+        assert server.get(f"/api/v1/runs/{again.run}/series").json == []
+        assert server.get(f"/api/v1/runs/{again.run}/logs").json == []
+        assert [series["metric"] for series in server.get("/api/v1/runs/kept/series").json] == ["loss"]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

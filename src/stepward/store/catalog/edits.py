@@ -1,6 +1,6 @@
 """Changing runs: what people change, deleting, and the states that time alone changes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -73,6 +73,16 @@ class Edits:
                 connection.execute(sa.delete(table).where(table.c.run == run.id))
             connection.execute(sa.delete(runs).where(runs.c.id == run.id))
         self._listener([Change(project=run.project, run=run.id, removed=True)])
+
+    def half_deleted(self, project: str, stored: Mapping[str, str]) -> set[str]:
+        """Of runs that another store holds (writer -> run), those that were deleted: its part of that is still to be done."""
+        gone, written = schema.deleted_writers, set(stored)
+        with self._database.read() as connection:
+            deleted = connection.execute(sa.select(gone.c.writer).where(gone.c.project == project)).scalars()
+            found = {stored[writer] for writer in written.intersection(deleted)}
+            return {
+                run for run in found if not connection.execute(sa.select(runs.c.id).where(runs.c.id == run)).first()
+            }
 
     def judge_live(self) -> int:
         """Judge the live runs again, because time has passed; returns how many changed."""
