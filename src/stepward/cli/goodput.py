@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import IO, Annotated
 
 import typer
@@ -13,10 +14,17 @@ from stepward.cli.table import Format, FormatOption, write_csv, write_json
 from stepward.cli.text import safe
 from stepward.cli.waterfall import CSV, print_fleet, print_reliability, print_waterfall, rows
 from stepward.errors import UsageError
-from stepward.goodput.report import Report
+from stepward.goodput.report import Report, replay_reference
 from stepward.goodput.report import replay as replay_lines
 
 app = typer.Typer(help="Show where the time of a run went.", no_args_is_help=True)
+
+
+class TimelineSource(StrEnum):
+    """What the lines of a timeline are."""
+
+    EVENTS = "events"
+    REFERENCE = "reference"
 
 
 @app.callback()
@@ -55,13 +63,19 @@ def replay(
     now: Annotated[
         float | None, typer.Option(metavar="T", help="End of an open run's wall, in seconds as the timeline's `t`.")
     ] = None,
+    source: Annotated[
+        TimelineSource, typer.Option(help="Events of docs/goodput.md, or log entries of ml-goodput-measurement.")
+    ] = TimelineSource.EVENTS,
+    devices: Annotated[int | None, typer.Option(min=1, help="Devices, where the source does not tell.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Account for every second of a timeline; needs no server."""
     if now is not None and not math.isfinite(now):
         raise UsageError("--now is not a finite number", code="bad_instant", hint="seconds, as in the timeline's `t`")
     with _opened(file) as lines:
-        report = replay_lines(lines, now)
+        report = (
+            replay_reference(lines, now, devices) if source is TimelineSource.REFERENCE else replay_lines(lines, now)
+        )
     print_report(report, output)
 
 

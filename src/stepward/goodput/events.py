@@ -127,12 +127,12 @@ def read(lines: Iterable[bytes | str]) -> tuple[list[Event], list[Rejection]]:
     return events, rejected
 
 
-_decode = msgspec.json.Decoder().decode
+decode = msgspec.json.Decoder().decode
 
 
 def _event(line: bytes | str, number: int) -> Event | str:
     try:
-        fields = _decode(line)
+        fields = decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "not JSON"
     if not isinstance(fields, dict):

@@ -1,5 +1,6 @@
 """The ledger as the document ``stepward.goodput/1``: seconds, factors, what was rejected and assumed."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -8,6 +9,7 @@ from stepward.errors import UsageError
 from stepward.goodput import events, history
 from stepward.goodput.events import Event, Rejection
 from stepward.goodput.ledger import Ledger, account
+from stepward.goodput.sources import reference
 
 NS = 1_000_000_000
 
@@ -56,6 +58,23 @@ def replay(lines: Iterable[bytes | str], now_s: float | None = None) -> Report:
     found = of_events(read, rejected, now_s)
     if found is None:
         raise _nothing(len(read) + len(rejected), rejected)
+    return found
+
+
+def replay_reference(lines: Iterable[bytes | str], now_s: float | None = None, devices: int | None = None) -> Report:
+    """The report of a log of ``ml-goodput-measurement``, one JSON entry a line; what is no entry is passed over.
+
+    Raises:
+        UsageError: ``no_events``.
+    """
+    entries: list[dict[str, object]] = []
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            entry = events.decode(line)
+            entries += [entry] if isinstance(entry, dict) else []
+    found = of_events(reference.events_of(entries, devices), (), now_s)
+    if found is None:
+        raise _nothing(len(entries), ())
     return found
 
 

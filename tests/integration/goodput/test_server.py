@@ -97,7 +97,7 @@ def test_all_runs_side_by_side(place):
     fleet = json.loads(stepward(env, "goodput", "show", "--project", "llm", "--since", "1h", "--format", "json").stdout)
     (share,) = fleet["runs"]
     assert share["name"] == "pretrain" and share["interruptions"] == 1
-    assert fleet["device_s"] == share["device_s"] and fleet["overall_device"] == share["overall"]
+    assert fleet["device_s"] == share["device_s"] and fleet["overall_device"] == pytest.approx(share["overall"])
     table = stepward(env, "goodput", "show")
     assert "pretrain" in table.stdout and table.returncode == 0
     refused = stepward(env, "goodput", "show", "--since", "ages")
@@ -123,3 +123,28 @@ def test_the_table_is_a_waterfall(place):
     shown = stepward(env, "goodput", "show", "pretrain").stdout
     assert shown.splitlines()[1].startswith("goodput ") and "█" in shown and "interruptions: 1 failed" in shown
     assert stepward(env, "goodput", "show", "nobody").returncode == 1
+
+
+PRINTED = """
+import time
+for i in range(8):
+    time.sleep(0.1)
+    print(f"iter {i}: loss {3 - i / 10:.4f}, time 100.00ms, mfu -100.00%", flush=True)
+"""
+
+
+def test_a_run_without_the_sdk_is_accounted_by_what_it_printed(place):
+    folder, env = place
+    (folder / "printing.py").write_text(PRINTED)
+    job = [sys.executable, "-m", "stepward", "run", "--project", "plain", "--run", "plain", "--"]
+    subprocess.run([*job, sys.executable, str(folder / "printing.py")], env=env, timeout=60, check=True)
+    until = time.monotonic() + 30
+    while True:
+        found = json.loads(stepward(env, "goodput", "show", "plain", "--format", "json").stdout)
+        if not found["report"]["open"] and found["report"]["ideal_step_s"]:
+            break
+        assert time.monotonic() < until, found
+        time.sleep(0.5)
+    buckets = found["report"]["buckets_s"]
+    assert 0.5 <= buckets["productive"] + buckets["slow_steps"] + buckets["compile"] <= found["report"]["wall_s"]
+    assert any("printed" in words for words in found["assumptions"])
