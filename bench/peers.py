@@ -4,7 +4,8 @@
 
 Every system gets the same rows of 50 scalars in the way that its users log them, in a process of its own; peers live in
 virtual environments made by pip under ``--peers`` and kept. ``write`` is CPU of all processes of a system (client, server,
-children) from the first row until all are on disk; ``read`` draws one metric of 10,000 points (of as many as
+children) from the first row until all are on disk; Bytes are those of the data folder, of
+stepward once its server has ended and folded its log. ``read`` draws one metric of 10,000 points (of as many as
 were written, where writing is so slow that there are fewer): CPU and wall until a client has the numbers. MLflow is its
 server with one worker on SQLite, fed by ``log_batch`` of a row. A peer that can't be installed or fails is said, with its
 reason.
@@ -45,8 +46,9 @@ def below(pid):
         except OSError:
             pass
     return found
-def report(begun, cpu_begun, pids=(), path=folder, **more):
+def report(begun, cpu_begun, pids=(), path=folder, stop=lambda: None, **more):
     spent, wall = cpu(pids) - cpu_begun, time.perf_counter() - begun
+    stop()
     print(json.dumps({{"write_cpu_us_a_point": spent / ROWS / METRICS * 1e6, "points_a_s": ROWS * METRICS / wall,
                       "bytes_a_point": size(path) / ROWS / METRICS, **more}}), flush=True)
 def timed(read, pids=()):
@@ -100,7 +102,10 @@ try:
     wall, spent_all = time.perf_counter(), cpu(pids)
     more = timed(lambda: sum(sum(line["count"]) for line in get(f"runs/{run.id}/points?metric=metric/7")["lines"]), pids)
     begun, spent = begun + time.perf_counter() - wall, spent + cpu(pids) - spent_all
-    report(begun, spent, pids, folder + "/data", **more)
+    def stop():
+        server.terminate()
+        server.wait()
+    report(begun, spent, pids, folder + "/data", stop, **more)
 finally:
     server.terminate()
     server.wait()
