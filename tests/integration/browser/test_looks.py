@@ -18,6 +18,8 @@ VIEWS = {
     "logs": ("runs/{run}/logs?line=3", ".log-lines .linked"),
     "configuration": ("runs/{run}/configuration", ".tree li"),
     "ranks": ("runs/{run}/ranks", "tr[data-writer]"),
+    "goodput": ("runs/{run}/goodput", "tr[data-bucket]"),
+    "fleet": ("goodput", "tbody tr"),
     "settings": ("settings", ".tokens tbody tr"),
     "bad-filter": ("runs?filter=state%20state", ".filter-problem"),
 }
