@@ -3,13 +3,15 @@
 It holds the raw parts and the metric summaries, which the points alone would not give back; not the points themselves.
 """
 
+import logging
 import zlib
 
 import msgspec
 
+from stepward.errors import ParseError
 from stepward.ingest.protocols import CommittedFrame, FrameRows, MetricSummary
 from stepward.model import frames
-from stepward.model.frames import Part, Source
+from stepward.model.frames import Part, Payload, Source
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     last_time: int | None
 
 
+_log = logging.getLogger("stepward.ingest")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Record)
 
@@ -52,13 +55,9 @@ def encode_record(rows: FrameRows) -> bytes:
 
 
 def decode_record(data: bytes) -> CommittedFrame:
-    """The frame that ``encode_record`` wrote; parts of kinds unknown to this version are left out.
-
-    Raises:
-        ParseError: ``frame_malformed``.
-    """
+    """The frame that ``encode_record`` wrote; parts that this version does not know or would not take are left out."""
     record = _decoder.decode(zlib.decompress(data))
-    payloads = [(part.kind, frames.payload(part)) for part in record.parts]
+    payloads = [(part.kind, _payload(part, record)) for part in record.parts]
     return CommittedFrame(
         project=record.project,
         run=record.run,
@@ -73,3 +72,12 @@ def decode_record(data: bytes) -> CommittedFrame:
         last_step=record.last_step,
         last_time=record.last_time,
     )
+
+
+def _payload(part: Part, record: _Record) -> Payload | None:
+    try:
+        return frames.payload(part)
+    except ParseError as error:
+        # An older version took it. It is kept as it came; one part is no reason for a server not to start.
+        _log.warning("%s, frame %d of %s is left out: %s", record.run, record.seq, record.writer, error.message)
+        return None
