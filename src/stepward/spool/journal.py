@@ -15,8 +15,9 @@ from zlib import crc32
 
 import msgspec
 
-from stepward.model.frames import MAX_NAME, Logs, Payload, PhaseColumn, SeriesDef, Source, part
+from stepward.model.frames import MAX_NAME, Logs, Payload, PhaseColumn, SeriesDef, Source, Status, part
 from stepward.model.identity import ulid
+from stepward.model.states import Exit
 from stepward.model.words import Clock
 from stepward.spool import records, roots, segments, writers
 from stepward.spool.logs import MAX_PAYLOAD_BYTES, split
@@ -31,6 +32,10 @@ SEGMENT_BYTES = 16 << 20
 CAP_BYTES = 10 << 30
 """Bytes that the spool of a user may hold on a host; what comes then is counted as dropped."""
 _FIRST_SEGMENT_BYTES = 1 << 20
+_LEAST_SEGMENT_BYTES = 64 << 10
+"""What is still asked for where a disk or the cap has no room for more."""
+_LAST_WORDS_BYTES = 8 << 10
+"""End of each segment that only the exit may use: a full disk shall not hide how the process ended."""
 _PAGE = mmap.ALLOCATIONGRANULARITY
 _RETRY_S = 1.0
 """Pause before a full disk or spool is tried again: a failing allocation costs the training loop a system call or two."""
@@ -58,6 +63,7 @@ class Journal:
     _base: int
     _at: int
     _room: int
+    _size: int
     _next_size: int
     _held: int | None
     _open: tuple[memoryview, int, int] | None
@@ -177,6 +183,9 @@ class Journal:
             if isinstance(payload, Logs):
                 kept = [self._emit(kind, Logs(chunks)) for chunks in split(payload.chunks)]
                 return all(kept)
+            if isinstance(payload, Status):
+                # The heartbeat looks, for who logs little would not learn of it until the segment is full.
+                self._look_for_folder()
             return self._emit(kind, payload)
         except Exception:
             self.dropped += 1
@@ -188,7 +197,7 @@ class Journal:
             if self._closed:
                 return
             self._closed = True
-            self._room = self._at
+            self._room = self._size = self._at
             if self._held is None:
                 return
             try:
@@ -205,11 +214,12 @@ class Journal:
         self._lock = threading.RLock()
         self._view = memoryview(bytearray())
         self._held = None
-        self._base = self._at = self._room = 0
+        self._base = self._at = self._room = self._size = 0
         self._next_size = _FIRST_SEGMENT_BYTES
         self._open = None
         self._stated = set()
         self._retry_at = 0.0
+        self._said_full = False
 
     def forked(self) -> None:
         """In a forked child: be another writer. The parent's map and files are left as they are."""
@@ -289,10 +299,10 @@ class Journal:
 
     def _roll(self, need: int) -> bool:
         """Go on in a new segment with room for ``need`` bytes."""
-        now, view, start = time.monotonic(), self._view, self._base + self._room
+        now, view, start = time.monotonic(), self._view, self._base + self._size
         if self._closed or self.root is None or now < self._retry_at:
             return False
-        size = max(self._next_size, -(-need // _PAGE) * _PAGE)
+        size = max(self._next_size, -(-(need + _LAST_WORDS_BYTES) // _PAGE) * _PAGE)
         path = f"{self.folder}/{start:020d}.seg"
         hidden = f"{self.folder}/.{start:020d}.seg"
         try:
@@ -305,16 +315,39 @@ class Journal:
                 os.rename(hidden, path)
             else:
                 os.unlink(hidden)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             if self._view is view:
-                self._retry_at = now + _RETRY_S
-                return False
+                return self._has_less_room(now, error)
         else:
             if self._view is view:
                 # The old map is not closed but let go: who was interrupted inside it still writes there.
-                self._view, self._base, self._at, self._room, self._stated = fresh, start, 0, size, stated
+                self._view, self._base, self._at, self._size, self._stated = fresh, start, 0, size, stated
+                self._room = size - _LAST_WORDS_BYTES
                 self._next_size = min(4 * size, SEGMENT_BYTES)
         return True
+
+    def _has_less_room(self, now: float, error: Exception) -> bool:
+        """No room for a segment: whether a smaller one is worth a try at once."""
+        if self._next_size > _LEAST_SEGMENT_BYTES:
+            self._next_size = max(_LEAST_SEGMENT_BYTES, self._next_size // 4)
+            return True
+        self._retry_at = now + _RETRY_S
+        if not self._said_full:
+            self._said_full = True
+            roots.warn(f"{self.root} takes no more ({error}): what is logged until it does is counted as dropped")
+        return False
+
+    def _look_for_folder(self) -> None:
+        """Where somebody has removed the folder, go on in a new one: what goes into the old one reaches nobody."""
+        if self._held is None or os.path.isdir(self.folder):
+            return
+        with self._lock:
+            if self._held is None or os.path.isdir(self.folder):
+                return
+            roots.warn(f"{self.folder} was removed: what was not sent yet is lost; a new one is begun")
+            os.close(self._held)
+            self._held = None
+            self._room = self._at
 
     def _open_folder(self, root: str) -> None:
         """Make the writer's folder, again where somebody removed it; it appears locked and described."""
@@ -371,7 +404,26 @@ class Journal:
         if len(content) > MAX_PAYLOAD_BYTES:
             self.dropped += 1
             return False
-        return self._append(records.seal(records.PAYLOAD, content), 1)
+        kept = self._append(records.seal(records.PAYLOAD, content), 1)
+        return kept or (isinstance(payload, Exit) and self._last_words(payload))
+
+    def _last_words(self, exit: Exit) -> bool:
+        """Keep an exit where there is no room for anything else, without its texts if need be, and what was dropped."""
+        bare = msgspec.structs.replace(exit, traceback=None, tail=[])
+        with self._lock:
+            self._room = self._size
+            for words in (exit, bare):
+                content = records.payload("exit", bytes(part("exit", words).payload))
+                if self._put(records.seal(records.PAYLOAD, content), len(content) + records.OVERHEAD):
+                    self.dropped -= 1
+                    break
+            else:
+                return False
+            told = Status(at=time.time_ns() // 1000, dropped=self.dropped, gaps=self.gaps)
+            content = records.payload("status", bytes(part("status", told).payload))
+            self._put(records.seal(records.PAYLOAD, content), len(content) + records.OVERHEAD)
+            self._room = self._at
+        return True
 
 
 def _of_this_process(meta: WriterMeta) -> WriterMeta:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 TICK_S = 0.5
 """Pause between two looks at an idle journal: what a live chart lags behind."""
+BACKLOG_BYTES = 256 << 10
+"""Journal bytes of a round from which the next follows at once; after less, rows gather for ``TICK_S``: a frame for each
+row would take more of the interpreter than the rows themselves."""
 SYNC_S = 1.0
 """Pause between two syncs to disk: what a crash of the host may cost."""
 STANDBY_S = 2.0
@@ -165,6 +168,7 @@ class Shipper:
             return
         if self._urgent:
             rounds.unpark()
+        frames, size = rounds.frames, rounds.bytes
         outcome = rounds.round()
         if self._journal is not None:
             self._journal.gaps += rounds.gaps - self._gaps
@@ -177,7 +181,8 @@ class Shipper:
         else:
             self._failures = 0
             self.problem = rounds.problem if outcome is Outcome.STUCK else ""
-            self._send_at = now if outcome is Outcome.SENT else now + TICK_S
+            caught_up = rounds.frames > frames and rounds.bytes - size < BACKLOG_BYTES and not self._urgent
+            self._send_at = now if outcome is Outcome.SENT and not caught_up else now + TICK_S
 
     def _held(self) -> "Rounds | None":
         """The rounds of the run's folder, while this process holds its lock."""
@@ -186,7 +191,7 @@ class Shipper:
         folder = self._folder()
         if folder is None or not os.path.isdir(folder):
             return None
-        if self._rounds is not None and self._rounds.folder == folder:
+        if self._rounds is not None and self._rounds.folder == folder and self._lock_binds():
             return self._rounds
         self._release()
         self._lock = writers.lock_run(folder)
@@ -196,6 +201,10 @@ class Shipper:
         self._rounds.connect(self._settings)
         self._gaps = 0
         return self._rounds
+
+    def _lock_binds(self) -> bool:
+        """Whether the lock is still that of the folder; somebody may have removed it, and a writer made another."""
+        return self._lock is not None and os.fstat(self._lock).st_nlink > 0
 
     def _release(self) -> None:
         rounds, lock, self._rounds, self._lock = self._rounds, self._lock, None, None

@@ -111,6 +111,8 @@ def model_server():
 def small_segments(monkeypatch):
     monkeypatch.setattr(journal_module, "_FIRST_SEGMENT_BYTES", 4096)
     monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 8192)
+    monkeypatch.setattr(journal_module, "_LEAST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr(journal_module, "_LAST_WORDS_BYTES", 1024)
     monkeypatch.setattr(journal_module, "_RETRY_S", 0.0)
 
 

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import shutil
 import struct
 import threading
 
 import pytest
 
-from stepward.model.frames import Config, Event, Events, LogChunk, Logs, Source
+from stepward.model.frames import Config, Event, Events, LogChunk, Logs, Source, Status
+from stepward.model.states import Exit, Witness
 from stepward.model.words import Clock, SourceKind
 from stepward.spool import records, writers
 from stepward.spool.cutter import cut
@@ -228,8 +230,67 @@ def test_a_full_disk_is_not_asked_at_every_call(monkeypatch, create):
     keyset = journal.define([("a", "", None)])
     for n in range(50):
         assert not journal.row(keyset, n, n, [0.0])
-    assert len(asked) == 1
+    assert asked == [1 << 20, 1 << 18, 1 << 16]
     assert journal.dropped == 50
+
+
+def test_a_nearly_full_disk_is_used_to_its_end(monkeypatch, create, model_server):
+    left = [(1 << 20) + (3 << 16)]
+
+    def allocate(fd, offset, size, real=os.posix_fallocate):
+        if size > left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left[0] -= size
+        real(fd, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    journal, server = create(), model_server()
+    keyset = journal.define([("a", "", None)])
+    rows = 0
+    while journal.row(keyset, rows, 0, [0.0]):
+        rows += 1
+    assert left == [0]
+    deliver(journal, server)
+    assert len(server.rows) == rows
+
+
+@pytest.mark.parametrize("trace", ["ValueError: x", "long " * 100_000])
+def test_a_full_disk_does_not_hide_how_it_ended(monkeypatch, small_segments, create, model_server, capsys, trace):
+    journal, server = create(), model_server()
+    keyset = journal.define([("a", "", None)])
+    journal.row(keyset, 0, 0, [0.0])
+
+    def allocate(fd, offset, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    kept = [journal.row(keyset, n, n, [0.0]) for n in range(1, 500)]
+    for rank in (3, None):
+        assert journal.emit("exit", Exit(at=1, by=Witness.SDK, exit_code=7, traceback=trace, rank=rank))
+    assert not journal.row(keyset, 500, 500, [0.0])
+    journal.close()
+    deliver(journal, server)
+    told = [content for kind, content in server.payloads if kind in ("exit", "status")]
+    exits, beats = told[::2], told[1::2]
+    assert [(exit.exit_code, exit.rank) for exit in exits] == [(7, 3), (7, None)]
+    assert {beat.dropped for beat in beats} == {kept.count(False)}
+    assert capsys.readouterr().err.count("counted as dropped") == 1
+
+
+def test_a_folder_that_is_removed_is_begun_anew_with_the_next_heartbeat(create, model_server, capsys):
+    journal, server = create(), model_server()
+    keyset = journal.define([("a", "", None)])
+    journal.row(keyset, 0, 0, [0.0])
+    deliver(journal, server)
+    journal.row(keyset, 1, 1, [1.0])
+    shutil.rmtree(journal.folder)
+    for n in (2, 3):
+        assert journal.emit("status", Status(at=n))
+        assert journal.row(keyset, n, n, [float(n)])
+    deliver(journal, server)
+    assert [row[1] for row in server.rows] == [0, 2, 3]
+    assert [event.type for kind, event in server.payloads if kind == "events"] == ["gap"]
+    assert capsys.readouterr().err.count("was removed") == 1
 
 
 def test_the_cap_counts_the_whole_spool(small_segments, create):
