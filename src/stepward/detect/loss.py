@@ -41,4 +41,6 @@ def judge_loss(values: Sequence[float]) -> Verdict:
         return "divergence"
     window = finite[-200:]
     limit = median(window) + SPIKE_MADS * max(mad(window), 0.01 * abs(median(window)))
-    return "loss_spike" if max(window) > limit else "ok"
+    # A run begins high: only what was below the limit before can spike above it.
+    begun = next((at for at, value in enumerate(window) if value <= limit), len(window))
+    return "loss_spike" if max(window[begun:], default=limit) > limit else "ok"

@@ -1,32 +1,11 @@
-"""Numbers of one metric in order, and the robust statistics that detectors build on.
-
-Not a store: a series holds what one input said, in the order in which it said it.
-"""
+"""The robust statistics that detectors build on."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
-import msgspec
-
 MAD_TO_SIGMA = 1.4826
 """Scale of the median absolute deviation of a normal distribution to its standard deviation."""
-
-
-class Series(msgspec.Struct):
-    """Samples of a metric; ``rank``, ``node`` and ``device`` are None where the input did not say."""
-
-    name: str
-    values: list[float]
-    unit: str = ""
-    rank: int | None = None
-    node: str | None = None
-    device: int | None = None
-
-    @property
-    def finite(self) -> list[float]:
-        """The samples that are numbers."""
-        return [value for value in self.values if math.isfinite(value)]
 
 
 def median(values: Sequence[float]) -> float:

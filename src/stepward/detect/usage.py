@@ -7,7 +7,6 @@ from stepward.detect.series import median
 
 DUTY_LOW = 0.50
 """Below half its time at work an accelerator waits for something."""
-IDLE = 0.05
 NEARLY_FULL = 0.97
 HOT_C = 85.0
 """Data-centre devices slow down a few degrees above this."""

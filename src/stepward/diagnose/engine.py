@@ -39,15 +39,12 @@ def diagnose(
     reading = Reading(zone, rank_pattern)
     try:
         for source in sources:
-            reading.take(source)
+            reading.take(source, len(sources))
         reading.clues += [*_exit_clues(exits), *_reader_clues(reading)]
         settle(reading)
         return document(reading, rank(reading))
     except Exception as fault:
-        return nothing(
-            f"a rule failed on these inputs: {type(fault).__name__}",
-            [(note.source, note.why or "read") for note in reading.notes],
-        )
+        return nothing(f"a rule failed on these inputs: {type(fault).__name__}", reading.notes)
 
 
 def _reader_clues(reading: Reading) -> list[Clue]:

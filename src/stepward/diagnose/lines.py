@@ -64,7 +64,8 @@ _IN_NAME = re.compile(
     re.IGNORECASE,
 )
 _NODE_IN_NAME = re.compile(
-    r"(?:^|[._-])((?:node|host|gpu|cn|nid|worker|n|g|h|compute|dgx)[-_]?[a-z]{0,4}\d[\w-]*?)(?=[._]|$)", re.IGNORECASE
+    r"(?:^|[._-])((?:node|host)[-_][a-z0-9]+|(?:node|host|gpu|cn|nid|worker|n|g|h|compute|dgx)[-_]?[a-z]{0,4}\d[\w-]*?)(?=[._]|$)",
+    re.IGNORECASE,
 )
 _EXTENSION = re.compile(r"\.(?:gz|zst|zstd|bz2|xz|\d{1,2})$")
 

@@ -60,6 +60,12 @@ _END = re.compile(
     r"\(end of training\)|early stopping",
     re.IGNORECASE,
 )
+_SAVED = re.compile(
+    r"(?:sav(?:ed|ing)|checkpoint\w*|ckpt|snapshot)\b.{0,120}?\b(?:in|took|after)\s*(\d+(?:\.\d+)?) ?(s|min)",
+    re.IGNORECASE,
+)
+_SAVE_STEMS = ("sav", "checkpoint", "ckpt", "snapshot")
+STALLED = 3.0
 _NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)
 _END_STEMS = ("train", "finish", "complet", "done", "exit", "reach", "max_", "final", "stop")
 _CAUSES = [
@@ -94,10 +100,10 @@ class Progress:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self.last: dict[str, int] = {}
         self.first: dict[str, int] = {}
         self.ends: dict[str, int] = {}
         self.finite: dict[str, int] = {}
+        self.saves: list[tuple[float, Line]] = []
         self.seen: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
 
     def read(self, line: Line) -> bool:
@@ -105,13 +111,14 @@ class Progress:
         low = line.body.lower()
         if any(stem in low for stem in _END_STEMS) and _END.search(line.body) and not _NO_END.search(line.body):
             self.ends[line.source] = line.number
+        if any(stem in low for stem in _SAVE_STEMS) and (saved := _SAVED.search(line.body)):
+            self.saves.append((float(saved[1]) * (60 if saved[2].startswith("m") else 1), line))
         found = _STEP.search(line.body)
         if not ((found and _MEASURED.search(line.body)) or _BAR.search(line.body)) or _TROUBLE.search(line.body):
             return line.source in self.ends and self.ends[line.source] == line.number
         row = _row(line, int(found[1]) if found and len(found[1]) < 15 else None)
         self.rows.append(row)
         self.first.setdefault(line.source, line.number)
-        self.last[line.source] = line.number
         self.seen[line.source].append((line.number, line.rank))
         if any(value is not None and value - value == 0 for value in (row.loss,)) and not _bad(row.grad):
             self.finite[line.source] = line.number
@@ -135,7 +142,18 @@ class Progress:
 
     def clues(self) -> list[Clue]:
         """What the numbers say by themselves."""
-        return [*self._loss_clues(), *self._data_clues(), *self._wait_clues()]
+        return [*self._save_clues(), *self._loss_clues(), *self._data_clues(), *self._wait_clues()]
+
+    def _save_clues(self) -> list[Clue]:
+        """Saves that take three times what they took are a stall (the detectors' table), from a minute on."""
+        if len(self.saves) < 3:
+            return []
+        usual = median([seconds for seconds, _ in self.saves[: (len(self.saves) + 1) // 2]])
+        last, line = self.saves[-1]
+        if last < max(STALLED * usual, 60.0):
+            return []
+        says = f"a save takes {last:g} s, and took {usual:g} s"
+        return [clue("save_time", "checkpoint_stall", Kind.LOG, line, says, more=0.3)]
 
     def _loss_clues(self) -> list[Clue]:
         rows = [row for row in self.rows if row.loss is not None]

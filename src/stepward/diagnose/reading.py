@@ -68,12 +68,12 @@ class Reading:
         self._episode = 0
         self._labels: dict[int, int] = {}
 
-    def take(self, source: Source) -> None:
-        """Read one input into clues; never raises for what it holds."""
+    def take(self, source: Source, of: int = 1) -> None:
+        """Read one input (of so many) into clues; never raises for what it holds."""
         place = attribution(source.name, self._pattern, alone=source.alone)
         note = InputNote(source.name, source.kind or "unknown", place.rank, place.node)
         self.notes.append(note)
-        lines = skim(source, self._matcher)
+        lines = skim(source, self._matcher, of=of)
         head: list[tuple[int, str]] = []
         for one in lines:
             head.append(one)
@@ -221,6 +221,6 @@ class Reading:
 
 _OTHER = Signature(
     id="exception", label="user_code_index", role=Role.EITHER, says="the code raised an exception", pattern=re.compile(""),
-    literals=(), strength=1.4, names_node=False, digits_matter=False, do=None, series=False, counts=None,
+    literals=(), strength=1.4, names_node=False, digits_matter=False, do=None,
     only=False,
 )  # fmt: skip

@@ -1,7 +1,5 @@
 """From ranked causes to the document: words, evidence, suspects, symptoms, remedies, what is unknown."""
 
-from collections.abc import Iterable
-
 from stepward.diagnose.cascade import PERSISTENT, ended_badly, ended_well
 from stepward.diagnose.clocks import shown
 from stepward.diagnose.clues import Clue, Kind, Role
@@ -12,6 +10,7 @@ from stepward.diagnose.document import (
     EventNote,
     Evidence,
     Finding,
+    InputNote,
     Outcome,
     RuledOut,
     Secondary,
@@ -200,6 +199,6 @@ def _first_error(reading: Reading) -> Cause:
     return Cause(None, None, 0.0, "log", "the first error", [evidence], Suspects())
 
 
-def nothing(why: str, notes: Iterable[tuple[str, str]] = ()) -> Document:
+def nothing(why: str, notes: list[InputNote]) -> Document:
     """The document of a diagnosis that could not be made."""
-    return Document(unknown=[Unknown("diagnosis", why), *(Unknown("input", f"{name}: {text}") for name, text in notes)])
+    return Document(inputs=notes, unknown=[Unknown("diagnosis", why)])

@@ -29,16 +29,13 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     node: bool = False
     w: float = 0.0
     do: str | None = None
-    series: bool = False
-    count: str | None = None
     only: bool = False
     needs: list[str] = []
     """Literals to look for in place of those of the expression, where those hit too many lines."""
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A compiled signature. ``series``: judged over all its lines together; ``counts``: what each line counts;
-    ``only``: a line that it matches means nothing else."""
+    """A compiled signature. ``only``: a line that it matches means nothing else."""
 
     id: str
     label: str | None
@@ -50,8 +47,6 @@ class Signature(msgspec.Struct, frozen=True):
     names_node: bool
     digits_matter: bool
     do: str | None
-    series: bool
-    counts: str | None
     only: bool
 
 
@@ -80,7 +75,5 @@ def _compiled(entry: Entry, label: str | None) -> Signature:
             re.search(r"(?<!\\)(?<!\{)(?<!,)\d(?!\d*\})|\\d\{|\\d(?![+*])", re.sub(r"\.\{\d*,?\d*\}|x27", "", text))
         ),
         do=entry.do,
-        series=entry.series,
-        counts=entry.count,
         only=entry.only,
     )

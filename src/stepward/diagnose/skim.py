@@ -13,6 +13,8 @@ from stepward.diagnose.sources import Source
 
 HEAD, TAIL = 1000, 3000
 """Lines at the head and at the tail of a source that are read in full."""
+MANY = 16
+"""Sources from which on each is read less closely."""
 BLOCK = 40
 """Lines kept behind one that opens a block."""
 OPENERS = (b"Traceback (most recent", b"Root Cause (first")
@@ -21,33 +23,38 @@ SAMPLE = 8
 """Lines kept of each chunk whatever they say."""
 
 
-def skim(source: Source, matcher: Matcher) -> Iterator[tuple[int, str]]:
-    """Numbered lines (from 1) of a source, ascending; sets ``source.lines``."""
+def skim(source: Source, matcher: Matcher, *, of: int = 1) -> Iterator[tuple[int, str]]:
+    """Numbered lines (from 1) of a source, ascending; sets ``source.lines``.
+
+    ``of`` is the number of sources of the diagnosis: of many, less of each is read in full.
+    """
+    part = min(1.0, MANY / of)
+    close, tail = max(100, int(HEAD * part)), max(300, int(TAIL * part))
     number, held = 1, b""
     seen: Counter[bytes] = Counter()
     for chunk in source.chunks():
         if held:
-            yield from _kept(held, number, matcher, seen)
+            yield from _kept(held, number, matcher, seen, close)
             number += held.count(b"\n")
         held = chunk
     lines = held.split(b"\n")
     if not lines[-1]:
         lines.pop()
     source.lines = number - 1 + len(lines)
-    if len(lines) > TAIL:
-        cut = len(lines) - TAIL
-        yield from _kept(b"\n".join(lines[:cut]) + b"\n", number, matcher, seen)
+    if len(lines) > tail:
+        cut = len(lines) - tail
+        yield from _kept(b"\n".join(lines[:cut]) + b"\n", number, matcher, seen, close)
         number, lines = number + cut, lines[cut:]
     for line in lines:
         yield number, line.decode("utf-8", "replace")
         number += 1
 
 
-def _kept(chunk: bytes, first: int, matcher: Matcher, seen: Counter[bytes]) -> Iterator[tuple[int, str]]:
+def _kept(chunk: bytes, first: int, matcher: Matcher, seen: Counter[bytes], close: int) -> Iterator[tuple[int, str]]:
     """The lines of a chunk (whole lines) worth reading, numbered from ``first``."""
     spans: dict[int, int] = {}
-    if first <= HEAD:
-        _block(chunk, 0, HEAD - first + 1, spans)
+    if first <= close:
+        _block(chunk, 0, close - first + 1, spans)
     for part in range(SAMPLE):
         _block(chunk, chunk.rfind(b"\n", 0, part * len(chunk) // SAMPLE) + 1, 1, spans)
     end = -1

@@ -116,3 +116,14 @@ def test_an_error_in_the_middle_of_a_long_log_is_found_at_its_line(diagnosed):
     found = diagnosed({"job.log": steps + ERROR + "some other line\n" * 60_000})
     assert found.inputs[0].lines == 120_001
     assert [(one.label, one.evidence[0].line) for one in found.causes] == [("gpu_oom", 60_001)]
+
+
+def test_a_fault_of_a_rule_is_said_and_the_inputs_are_named(diagnosed, monkeypatch):
+    def broken(_reading):
+        raise KeyError("x")
+
+    monkeypatch.setattr("stepward.diagnose.engine.settle", broken)
+    document = diagnosed({"job.log": ERROR})
+    assert document.outcome == "unknown"
+    assert [note.source for note in document.inputs] == ["job.log"]
+    assert [one.why for one in document.unknown] == ["a rule failed on these inputs: KeyError"]

@@ -9,7 +9,7 @@ import yaml
 from stepward.diagnose.engine import diagnose
 from stepward.diagnose.sources import discover
 
-OWN = Path(__file__).parents[2] / "data" / "diagnosis" / "cases.yaml"
+OWN = sorted((Path(__file__).parents[2] / "data" / "diagnosis").glob("*.yaml"))
 FOREIGN = os.environ.get("STEPWARD_CASES")
 """Read here, as tests inherit no variable of ours."""
 FIELDS = {
@@ -41,7 +41,9 @@ def right(case, document):
     )
 
 
-@pytest.mark.parametrize("case", yaml.safe_load(OWN.read_text())["cases"], ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case", [case for path in OWN for case in yaml.safe_load(path.read_text())["cases"]], ids=lambda case: case["id"]
+)
 def test_our_own_cases(case, tmp_path):
     document = answer(case, tmp_path / "case")
     assert right(case, document), [(one.label, one.confidence) for one in document.causes]
