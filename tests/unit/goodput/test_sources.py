@@ -23,6 +23,15 @@ def buckets(report):
     return {bucket: seconds for bucket, seconds in report.buckets_s.items() if seconds}
 
 
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e10])
+def test_a_step_whose_length_is_none_is_passed_over(seconds):
+    sound = [step(n, 2 * n, 2.0, data_wait=math.inf if n == 1 else math.nan) for n in range(3)]
+    attempts = [AttemptRecord(1, 0, 6 * S, "finished", 1)]
+    report = of_events(records.events_of(attempts, [*sound, step(3, 6, seconds)], ended="finished"))
+    assert report == of_events(records.events_of(attempts, sound, ended="finished"))
+    assert report.wall_s == 6
+
+
 def test_a_kill_and_a_resume_from_the_records():
     # Attempt 1: 5 s until the first step, 10 steps of 2 s, one of them 1 s of waiting; saved at 4; killed in step 10 at 27 s.
     # Attempt 2 from 40 s: 4 s until its first step, again from step 5, to 12; ends with the last step.

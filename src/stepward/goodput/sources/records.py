@@ -12,6 +12,8 @@ from stepward.goodput.events import Event
 from stepward.goodput.tracks import BUCKET_PHASES
 
 US = 1_000  # ns
+LONGEST_S = 1e9
+"""Some thirty years: a step that took longer was timed by a broken clock, and says nothing."""
 ASSUMPTIONS = (
     "from an attempt's start to its first step is init, where no phase says otherwise",
     "phases of a step follow one another from its start",
@@ -68,6 +70,8 @@ def events_of(
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for record in steps:
+        if not abs(record.duration_s) <= LONGEST_S:  # NaN as well
+            continue
         told += _step(record)
         _widen(first, last, record.attempt, record.start_us, record.start_us + round(record.duration_s * 1e6))
     begun = dict(first)
