@@ -21,6 +21,8 @@ ROUTES = [
     ("POST", "/api/v1/tokens", ADMIN),
     ("DELETE", "/api/v1/tokens/{id}", ADMIN),
     ("GET", "/api/v1/projects", READS),
+    ("GET", "/api/v1/goodput", READS),
+    ("GET", "/api/v1/runs/{run}/goodput", READS),
     ("GET", "/api/v1/runs", READS),
     ("GET", "/api/v1/runs/{run}", READS),
     ("PATCH", "/api/v1/runs/{run}", EDITS),
