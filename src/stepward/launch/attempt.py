@@ -22,7 +22,7 @@ from stepward.launch.pump import Line, Pump
 from stepward.launch.readings import Readings
 from stepward.launch.record import Record, now_us, writer_meta
 from stepward.launch.signals import Received, Signals
-from stepward.launch.spawn import spawn
+from stepward.launch.spawn import no_room, spawn
 from stepward.launch.tail import Tail
 from stepward.launch.terminal import Terminal
 from stepward.launch.watch import Watch
@@ -113,9 +113,12 @@ class Attempt:
         """Start all ranks; the end of the attempt when one cannot be started."""
         port = free_port() if self._plan.options.ranks is not None else 0
         for number in range(self._plan.count):
-            tail, channels = Tail(), [Channel(stream) for stream in STREAMS]
+            tail, channels = Tail(), list[Channel]()
             try:
+                channels += map(Channel, STREAMS)
                 pid = self._spawn(number, channels, port)
+            except OSError as error:
+                return self._not_started(no_room(number, self._plan.count, error))
             except CommandFailed as error:
                 return self._not_started(error)
             finally:
@@ -143,6 +146,10 @@ class Attempt:
         for member in self._members:
             sig.send(member.pid, signal.SIGKILL)
             os.waitpid(member.pid, 0)
+        # What is left of descriptors is for those who send the records.
+        for line in self._lines:
+            line.channel.close()
+        self._lines.clear()
         end = End(code=int(error.context["exit_code"]))
         for seen in observations(end, at=now_us(), rank=None, tail=[], final=True, reason=error.message):
             self.record.exit(seen)

@@ -5,6 +5,7 @@ the ranks (the wrapper forwards them, once) and lets rank 0 read the terminal wi
 parent-death signal: a wrapper that dies takes nobody with it.
 """
 
+import errno
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ def spawn(
 
     Raises:
         CommandFailed: ``command_not_started``; ``exit_code`` is what a shell would end with.
+        OSError: the system has no room for another process.
     """
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
     if stdin is None:
@@ -55,7 +57,19 @@ def spawn(
             setsigdef=defaults,
         )
     except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
         code = NOT_EXECUTABLE if isinstance(error, PermissionError) else NOT_FOUND
         raise CommandFailed(
             f"{command[0]}: {error.strerror}", code="command_not_started", exit_code=code, argv=list(command)
         ) from None
+
+
+def no_room(started: int, wanted: int, error: OSError) -> CommandFailed:
+    """The system has no process or descriptor left for one more rank."""
+    return CommandFailed(
+        f"only {started} of {wanted} ranks could be started: {error.strerror}",
+        code="command_not_started",
+        hint="fewer --ranks, or more by `ulimit -n` and `ulimit -u`",
+        exit_code=NOT_EXECUTABLE,
+    )

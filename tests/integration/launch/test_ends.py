@@ -1,6 +1,7 @@
 """How a command ends is how the wrapper ends, and what it has written down of it."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -121,6 +122,17 @@ def test_command_that_does_not_start(run, journals, tmp_path, exists, expected):
     assert done.returncode == expected
     assert str(command).encode() in done.stderr
     assert journals().end().exit_code == expected
+
+
+def test_ranks_that_the_system_has_no_room_for_leave_none_behind(run, journals, tmp_path):
+    code = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(60)"
+    done = run(
+        "--ranks", "60", "--", PY, "-c", code, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    )
+    assert done.returncode == 126
+    assert b"of 60 ranks could be started: Too many open files" in done.stderr
+    assert "of 60 ranks" in (journals().end().reason or "")
+    assert not [pid for pid in os.listdir(tmp_path) if pid.isdigit() and os.path.exists(f"/proc/{pid}")]
 
 
 def test_signal_that_slurmstepd_sent_to_the_whole_step_is_not_sent_again(start, tmp_path, monkeypatch):
