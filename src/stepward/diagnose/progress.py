@@ -66,6 +66,8 @@ _SAVED = re.compile(
 )
 _SAVE_STEMS = ("sav", "checkpoint", "ckpt", "snapshot")
 STALLED = 3.0
+LONGEST = 1500
+"""Characters beyond which no trainer goes in a line of progress."""
 _NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)
 _END_STEMS = ("train", "finish", "complet", "done", "exit", "reach", "max_", "final", "stop")
 _CAUSES = [
@@ -108,6 +110,8 @@ class Progress:
 
     def read(self, line: Line) -> bool:
         """Take a line; True if it shows progress or a normal end."""
+        if len(line.body) > LONGEST:
+            return False
         low = line.body.lower()
         if any(stem in low for stem in _END_STEMS) and _END.search(line.body) and not _NO_END.search(line.body):
             self.ends[line.source] = line.number

@@ -47,8 +47,8 @@ def document(reading: Reading, ranked: list[Ranked]) -> Document:
         findings=_findings(reading, strong),
         episodes=_episodes(reading),
     )
-    if outcome == "failed" and not causes and not made.candidates and reading.first_error is not None:
-        made.candidates = [_first_error(reading)]
+    if outcome == "failed" and not causes and reading.first_error is not None:
+        made.candidates.append(_first_error(reading))
     return made
 
 

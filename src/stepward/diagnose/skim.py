@@ -19,6 +19,8 @@ BLOCK = 40
 """Lines kept behind one that opens a block."""
 OPENERS = (b"Traceback (most recent", b"Root Cause (first")
 REPEATS = 300
+LOOKED_AT = 8192
+"""Bytes of a line by which it is judged."""
 SAMPLE = 8
 """Lines kept of each chunk whatever they say."""
 
@@ -63,7 +65,7 @@ def _kept(chunk: bytes, first: int, matcher: Matcher, seen: Counter[bytes], clos
             continue
         begin = chunk.rfind(b"\n", 0, start) + 1
         end = chunk.find(b"\n", start)
-        line = chunk[begin:end]
+        line = chunk[begin : min(end, begin + LOOKED_AT)]
         shape = template(line)
         if not matcher.matters(shape, line):
             continue

@@ -43,6 +43,8 @@ def test_symptoms_alone_are_no_cause(log):
     found = log(LOST_PEER + timed_out(0, 1, 2))
     assert found.causes == []
     assert found.outcome == "failed"
+    first = found.candidates[-1]
+    assert (first.label, first.evidence[0].line) == (None, 1)
 
 
 def test_an_error_behind_which_steps_go_on_is_history(log):
