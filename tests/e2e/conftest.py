@@ -105,9 +105,9 @@ class House:
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
     def points(self, run: str) -> list[dict]:
-        """``stepward export RUN``: every stored point that a user logged."""
+        """``stepward export RUN``: every stored point that a user logged; not those of the node, nor step times."""
         rows = map(json.loads, self.cli("export", run).splitlines())
-        return [row for row in rows if not row["metric"].startswith("system/")]
+        return [row for row in rows if not row["metric"].startswith(("system/", "step/"))]
 
     def close(self) -> None:
         for process in reversed(self._started):

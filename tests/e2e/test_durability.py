@@ -125,14 +125,18 @@ def test_a_server_killed_under_load_loses_nothing(empty_house, until, full_scale
 
 
 def test_a_server_that_is_down_costs_nothing(empty_house, full_scale):
+    """The same loop without a server, and with a healthy one: nothing lost in either, both medians in the printout."""
     house = empty_house
     seconds = 60 if full_scale else 4
-    child = Child(house, "alone", steps=seconds * 500, pause=0.0015)
-    child.wait_end(seconds * 4 + 60)
+    alone = Child(house, "alone", steps=seconds * 500, pause=0.0015)
+    alone.wait_end(seconds * 4 + 60)
     house.start_server()
+    beside = Child(house, "beside", steps=seconds * 500, pause=0.0015)
+    beside.wait_end(seconds * 4 + 60)
     synced(house)
-    assert_all_there(child)
-    print(f"median step: {child.median_us():.1f} µs")
+    assert_all_there(alone)
+    assert_all_there(beside)
+    print(f"median step: {alone.median_us():.1f} µs; {beside.median_us():.1f} µs with a healthy server")
 
 
 def test_a_black_hole_costs_nothing(empty_house, full_scale):
