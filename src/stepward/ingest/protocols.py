@@ -53,6 +53,7 @@ class CommittedFrame(msgspec.Struct, frozen=True, kw_only=True):
         metrics: a summary for each metric of the ``points`` part, and for ``step/time`` and ``step/<phase>`` of ``steps``.
         last_step: highest step of points and steps; the sample counters of ``system/`` metrics are no steps.
         last_time: latest time of points and steps, sender's clock, µs.
+        alive: its writer was seen alive when it was sent, however old the content is.
     """
 
     project: str
@@ -67,6 +68,7 @@ class CommittedFrame(msgspec.Struct, frozen=True, kw_only=True):
     metrics: list[MetricSummary]
     last_step: int | None = None
     last_time: int | None = None
+    alive: bool = False
 
 
 class Applier(Protocol):

@@ -27,6 +27,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     metrics: list[MetricSummary]
     last_step: int | None
     last_time: int | None
+    alive: bool = False
 
 
 _log = logging.getLogger("stepward.ingest")
@@ -50,6 +51,7 @@ def encode_record(rows: FrameRows) -> bytes:
         metrics=frame.metrics,
         last_step=frame.last_step,
         last_time=frame.last_time,
+        alive=frame.alive,
     )
     return zlib.compress(_encoder.encode(record), 1)
 
@@ -71,6 +73,7 @@ def decode_record(data: bytes) -> CommittedFrame:
         metrics=record.metrics,
         last_step=record.last_step,
         last_time=record.last_time,
+        alive=record.alive,
     )
 
 

@@ -102,4 +102,5 @@ def _committed(decoded: Decoded, metrics: list[MetricSummary], received_at: int)
         metrics=metrics,
         last_step=max(steps, default=None),
         last_time=max(times, default=None),
+        alive=frame.alive,
     )

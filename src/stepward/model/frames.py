@@ -82,6 +82,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         writer: ULID of the writing process.
         seq, end: journal positions (bytes) of the range; ``end`` is the next frame's ``seq``.
         sent_at: sender's clock when it was sent, µs since the epoch; differs when the frame is sent again.
+        alive: the writer's process was seen alive when it was sent, however old the content is.
     """
 
     project: str
@@ -92,6 +93,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: Int64
     source: Source
     parts: list[Part]
+    alive: bool = False
 
 
 class SeriesDef(msgspec.Struct, frozen=True, array_like=True):

@@ -10,7 +10,7 @@ from struct import Struct
 import msgspec
 
 from stepward.model.frames import Block, Event, Events, Frame, Part, PhaseColumn, Points, SeriesDef, Steps, part
-from stepward.spool import records
+from stepward.spool import records, writers
 from stepward.spool.reader import Gap, Item, Reader
 from stepward.spool.records import U32, Record
 from stepward.spool.writers import WriterMeta
@@ -84,6 +84,7 @@ class Cut:
             sent_at=sent_at,
             source=meta.source,
             parts=parts,
+            alive=not writers.finished(self._reader.folder, meta),
         )
 
     def _add_row(self, content: memoryview) -> None:

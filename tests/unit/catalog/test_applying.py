@@ -178,6 +178,20 @@ def test_the_spool_of_a_dead_run_brings_nobody_back_to_life(bench):
     assert bench.get().state is State.FAILED
 
 
+def test_a_process_whose_heartbeats_wait_behind_its_output_is_not_lost(bench):
+    writer = bench.writer(kind=SourceKind.WRAPPER)
+    writer.send(status())
+    for _ in range(5):
+        bench.now += 8 * S
+        writer.send(status(at=T0 + S), alive=True)
+        bench.edits.judge_live()
+        assert bench.get().state is State.RUNNING
+    bench.now += 13 * S
+    writer.send(status(at=T0 + 2 * S))
+    bench.edits.judge_live()
+    assert bench.get().state is State.LOST
+
+
 def test_a_run_that_was_never_heard_live_arrives_with_its_end(bench):
     writer = bench.writer()
     writer.send(config(started_at=T0 - 7200 * S), status(at=T0 - 7000 * S))

@@ -265,6 +265,9 @@ def test_no_lie_costs_a_point(lie, small_segments, create, model_server):
     [
         (Response(429, {"retry-after": "7"}, b""), Outcome.LATER, 7.0),
         (Response(503, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, b""), Outcome.LATER, None),
+        (Response(503, {"retry-after": "inf"}, b""), Outcome.LATER, None),
+        (Response(503, {"retry-after": "1e12"}, b""), Outcome.LATER, None),
+        (Response(503, {"retry-after": "-1"}, b""), Outcome.LATER, None),
         (problem(507, "disk_full"), Outcome.LATER, None),
         (problem(401, "bad_token"), Outcome.DENIED, None),
         (problem(403, "not_allowed"), Outcome.DENIED, None),
@@ -381,6 +384,15 @@ def test_an_unknown_record_is_told_as_a_gap(create):
     taken.take(Item(0, 20, records.Record(99, memoryview(b"whatever"))))
     assert taken.gaps == [Gap(0, 20, "not understood")]
     assert taken.end == 20
+
+
+def test_a_frame_says_whether_its_writer_lives(create):
+    journal = create()
+    fill(journal, 10)
+    taken = cut(Reader(journal.folder), 0, finished=False)
+    assert taken.frame(writers.read_meta(journal.folder), RUN, set(), 5, []).alive
+    journal.close()
+    assert not taken.frame(writers.read_meta(journal.folder), RUN, set(), 5, []).alive
 
 
 def test_points_carry_only_what_the_range_holds(create):

@@ -60,9 +60,11 @@ def new_attempt(frame: CommittedFrame) -> Row:
 def heard_at(frame: CommittedFrame) -> int | None:
     """When the writer was last alive for sure, on the server's clock: the age of what it says is taken off.
 
-    A spool that is sent days later is as old as its newest content, whenever its frames come. None where a frame holds
-    nothing that has a time.
+    A spool that is sent days later is as old as its newest content, whenever its frames come, unless its shipper sees the
+    writer alive: a heartbeat may wait behind much output. None where a frame holds nothing that has a time.
     """
+    if frame.alive:
+        return frame.received_at
     said = [] if frame.last_time is None else [frame.last_time]
     for _, payload in frame.payloads:
         if isinstance(payload, Status | Exit):
