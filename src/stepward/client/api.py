@@ -15,7 +15,7 @@ from stepward.client.live import Live
 from stepward.client.problems import error_of
 from stepward.client.stream import open_lines
 from stepward.client.transport import ANSWER_S, Transport
-from stepward.errors import ParseError, UsageError
+from stepward.errors import NotFound, ParseError, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
 from stepward.model.resources import (
     Backup,
@@ -263,7 +263,7 @@ class Client:
 def _decoded(data: bytes, answer: type[Answer], path: str) -> Answer:
     try:
         return msgspec.json.decode(data, type=answer)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(
             f"the answer to {path} is not understood: {error}",
             code="bad_answer",
@@ -273,6 +273,8 @@ def _decoded(data: bytes, answer: type[Answer], path: str) -> Answer:
 
 
 def _run(run: str) -> str:
+    if run in ("", ".", ".."):  # the path of another route
+        raise NotFound(f"there is no run {run!r}", code="no_such_run", hint="`stepward ls` lists the runs")
     return f"/api/v1/runs/{_segment(run)}"
 
 

@@ -26,6 +26,13 @@ def test_names_of_runs_are_quoted_in_the_path(recorded, run_json):
     assert client.run("a/b ?🚀").name == "pretrain"
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_would_name_another_route_is_no_run(recorded, name):
+    with pytest.raises(NotFound) as missing:
+        recorded({}).run(name)
+    assert missing.value.code == "no_such_run"
+
+
 def test_pages_are_followed_to_the_limit(recorded, run_json):
     runs = [run_json(id=f"run_{number}") for number in range(5)]
     path = "/api/v1/runs"
