@@ -7,7 +7,7 @@ a live server. Blocks of steps alternate: bare (A) and instrumented (B), in pair
 machine hits both alike. Reported: the median step of A and of B, B/A - 1 with the interval that holds 95 % of its
 bootstrap over pairs, the same of CPU seconds. Goal: at most 1 %. Background threads run beside A and B alike; what
 they, the wrapper and the server take is in ``alone_step_ms``, the same loop in a process without any of them, measured
-before and after.
+before and after. The same is measured where no server is known (``"server": false``).
 """
 
 import argparse
@@ -146,7 +146,7 @@ def measure_alone(framework: str, blocks: int, block: int, out: str) -> None:
         json.dump(medians, file)
 
 
-def report(framework: str, rows: list[dict[str, Any]], alone: list[float]) -> dict[str, object]:
+def report(framework: str, rows: list[dict[str, Any]], alone: list[float], *, served: bool) -> dict[str, object]:
     """Overhead over all steps, with an interval from drawing pairs of blocks again."""
     overhead = _ratio(rows)
     dice = random.Random(1)
@@ -154,6 +154,7 @@ def report(framework: str, rows: list[dict[str, Any]], alone: list[float]) -> di
     cpu = [sum(row[kind]["cpu_s"] for row in rows) for kind in "AB"]
     return {
         "framework": framework,
+        "server": served,
         "pairs": len(rows),
         "alone_step_ms": 1e3 * statistics.median(alone),
         "bare_step_ms": 1e3 * _median_step(rows, "A"),
@@ -206,29 +207,30 @@ class Server:
 
 def run_children(
     python: str, framework: str, options: argparse.Namespace, server: Server, folder: str
-) -> dict[str, object]:
-    """Measure one framework: alone, under the wrapper, alone again."""
+) -> list[dict[str, object]]:
+    """Measure one framework: alone, under the wrapper with a server and without, alone again."""
     source = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
     env = os.environ | {
-        "STEPWARD_SERVER": server.url,
-        "STEPWARD_TOKEN": server.token(),
         "STEPWARD_DIR": f"{folder}/spool",
         "PYTHONPATH": source,
         "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        "XDG_STATE_HOME": f"{folder}/nobody",
     }
+    known = {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": server.token()}
 
-    def child(*extra: str, wrapped: bool) -> Any:
+    def child(*extra: str, wrapped: bool, served: bool = False) -> Any:
         out = f"{folder}/out.json"
         command = [python, os.path.abspath(__file__), "--child", framework, "--out", out, *extra]
         command += ["--pairs", str(options.pairs), "--block", str(options.block)]
         wrapper = [sys.executable, "-m", "stepward", "run", "--"] if wrapped else []
-        subprocess.run([*wrapper, *command], env=env, check=True)
+        subprocess.run([*wrapper, *command], env=env | known if served else env, check=True)
         with open(out) as file:
             return json.load(file)
 
     before = child("--alone", wrapped=False)
-    rows = child(wrapped=True)
-    return report(framework, rows, before + child("--alone", wrapped=False))
+    rows = {served: child(wrapped=True, served=served) for served in (True, False)}
+    alone = before + child("--alone", wrapped=False)
+    return [report(framework, rows[served], alone, served=served) for served in rows]
 
 
 def main() -> int:
@@ -248,9 +250,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
-            results = [run_children(sys.executable, "jax", options, server, folder)]
+            results = run_children(sys.executable, "jax", options, server, folder)
             if options.torch_python:
-                results.append(run_children(options.torch_python, "torch", options, server, folder))
+                results.extend(run_children(options.torch_python, "torch", options, server, folder))
         finally:
             server.stop()
     now = datetime.now(UTC)
