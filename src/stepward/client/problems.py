@@ -19,14 +19,17 @@ def error_of(where: str, status: int, headers: Mapping[str, str], body: bytes) -
     if problem is not None:
         error = from_problem(status, problem)
         if isinstance(error, Unavailable):
-            error.retry_after_s = _seconds(headers.get("retry-after"), error.retry_after_s)
+            wait = retry_seconds(headers.get("retry-after"))
+            error.retry_after_s = error.retry_after_s if wait is None else wait
         return error
     if 300 <= status < 400:
         there = headers.get("location", "elsewhere")
         return UsageError(f"{where}: moved to {there}", code="bad_server_url", hint=f"use {there} as the server")
     if status in _LATER:
-        wait = _seconds(headers.get("retry-after"), 1.0)
-        return Unavailable(f"{where}: HTTP {status}", code="server_unavailable", retry_after_s=wait)
+        wait = retry_seconds(headers.get("retry-after"))
+        return Unavailable(
+            f"{where}: HTTP {status}", code="server_unavailable", retry_after_s=1.0 if wait is None else wait
+        )
     hint = "is this a stepward server, and its --root-path part of the URL?"
     return from_problem(status, {"detail": f"{where}: HTTP {status}", "hint": hint})
 
@@ -39,10 +42,10 @@ def _problem(body: bytes) -> dict[str, Any] | None:
     return problem if "code" in problem or "detail" in problem else None
 
 
-def _seconds(text: str | None, default: float) -> float:
-    """A ``Retry-After`` in seconds; the default for a date, for what is no number, and for more than is waited for."""
+def retry_seconds(text: str | None) -> float | None:
+    """A ``Retry-After`` in seconds; None for a date, for what is no number, and for more than is waited for."""
     try:
-        wait = float(text) if text else default
+        wait = float(text or "")
     except ValueError:
-        return default
-    return wait if 0 <= wait <= LONGEST_WAIT_S else default
+        return None
+    return wait if 0 <= wait <= LONGEST_WAIT_S else None

@@ -37,7 +37,7 @@ from stepward.model.resources import Backup
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
-from stepward.server.worker import tick_forever
+from stepward.server.worker import tick_until
 from stepward.settings import ServerFile, server_files
 from stepward.store.catalog import Access, CatalogApplier, Change, Edits, Mending, Runs, open_database
 from stepward.store.logs import LogStore
@@ -190,18 +190,21 @@ class Server:
                 parts.points.delete_run(project, run)
 
     async def _start(self) -> None:
+        self._ended = asyncio.Event()
         await self.parts.live.start()
         self._ticking = asyncio.create_task(
-            tick_forever(
+            tick_until(
                 self.parts,
+                self._ended,
                 each_second=[self.parts.edits.judge_live, self.mending.mend],
                 each_minute=[self.parts.access.remember_use, self.catalog.tidy, self.finish_deletions],
             )
         )
 
     async def _stop(self) -> None:
-        self._ticking.cancel()
+        self._ended.set()
         await self.parts.live.stop()
+        await self._ticking
         await self.parts.ingestor.stop()
         await asyncio.to_thread(self.close)
 

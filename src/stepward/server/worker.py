@@ -12,13 +12,16 @@ HOUSEKEEPING_TICKS = 60
 _log = logging.getLogger("stepward.server")
 
 
-async def tick_forever(
-    parts: Parts, *, each_second: Sequence[Callable[[], object]], each_minute: Sequence[Callable[[], object]]
+async def tick_until(
+    parts: Parts,
+    ended: asyncio.Event,
+    *,
+    each_second: Sequence[Callable[[], object]],
+    each_minute: Sequence[Callable[[], object]],
 ) -> None:
-    """Run until cancelled; what fails is logged and tried again at its next turn."""
+    """Run until ``ended`` is set, never leaving a piece of work half done; what fails is logged and tried again."""
     ticks = 0
-    while True:
-        await asyncio.sleep(TICK_S)
+    while not await _set_within(ended, TICK_S):
         ticks += 1
         parts.hearing.tick(parts.clock(), waiting_since=parts.waiting.since())
         for work in [*each_second, *(each_minute if ticks % HOUSEKEEPING_TICKS == 0 else [])]:
@@ -29,3 +32,11 @@ async def tick_forever(
             except Exception:
                 # The clockwork must not stop: without it no dead run would ever be called dead.
                 _log.exception("%s failed", work)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stepward.client.problems import retry_seconds
 from stepward.client.transport import ANSWER_S, Response, Transport
 from stepward.errors import Unavailable
 from stepward.model import frames
@@ -226,8 +227,7 @@ class Delivery:
 
     def _later(self, problem: str, retry_after: str | None = None) -> Outcome:
         self.problem = problem
-        with contextlib.suppress(ValueError, TypeError):
-            self.retry_after_s = max(0.0, float(retry_after or ""))
+        self.retry_after_s = retry_seconds(retry_after)
         return Outcome.LATER
 
     def _go_on(self, position: int) -> None:
