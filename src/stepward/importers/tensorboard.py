@@ -87,7 +87,7 @@ def scalars(event: bytes) -> Iterator[ImportedPoint]:
     wall_time, step, summaries = 0.0, 0, []
     for number, value in fields(event):
         if number == 1 and isinstance(value, bytes):
-            (wall_time,) = struct.unpack("<d", value)
+            wall_time = _float("<d", value)
         elif number == 2 and isinstance(value, int):
             step = _signed(value)
         elif number == 5 and isinstance(value, bytes):
@@ -109,7 +109,7 @@ def _scalar(summary: bytes) -> tuple[str, float | None]:
         if number == 1:
             tag = value.decode(errors="replace")
         elif number == 2:
-            (simple,) = struct.unpack("<f", value)
+            simple = _float("<f", value)
         elif number == 8:
             tensor = value
         elif number == 9:
@@ -137,7 +137,10 @@ def _number(tensor: bytes) -> float | None:
         elif number in (4, 5, 6) and isinstance(value, bytes):
             content = value
         elif number in (7, 10) and isinstance(value, bytes):
-            numbers = list(_varints(value))
+            try:
+                numbers = list(_varints(value))
+            except IndexError:
+                raise _not_an_event() from None
             return float(_signed(numbers[0])) if len(numbers) == 1 else None
     code = _TENSORS.get(kind)
     if code is None or len(content) != struct.calcsize(code):
@@ -168,7 +171,17 @@ def fields(message: bytes) -> Iterator[Field]:
             yield key >> 3, message[at : at + size]
             at += size
     except IndexError:
-        raise ParseError("an event of the file is not understood", code="not_an_event") from None
+        raise _not_an_event() from None
+
+
+def _float(code: str, data: bytes) -> float:
+    if len(data) != struct.calcsize(code):
+        raise _not_an_event()
+    return float(struct.unpack(code, data)[0])
+
+
+def _not_an_event() -> ParseError:
+    return ParseError("an event of the file is not understood", code="not_an_event")
 
 
 def _varints(data: bytes) -> Iterator[int]:

@@ -99,7 +99,12 @@ def test_a_damaged_length_ends_the_file_and_is_said(tmp_path: Path) -> None:
     assert list(file.read()) == []
 
 
-@given(st.binary(max_size=60))
+PIECES = st.sampled_from(
+    [blob(5, blob(1, simple("m", 1))), b"\x09", b"\x0a\x01x", blob(5, blob(1, blob(2, b"x"))), b"*"]
+)
+
+
+@given(st.binary(max_size=60) | st.lists(PIECES | st.binary(max_size=4), max_size=6).map(b"".join))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         list(scalars(data))
