@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stepward.errors import NotFound
+from stepward.errors import Conflict, NotFound, ParseError, UsageError
 from stepward.goodput import history
 from stepward.goodput.answers import FleetGoodput, RunGoodput, RunShare, fleet, of_history
 from stepward.goodput.events import Event
@@ -79,8 +79,8 @@ class Accounts:
                 continue
             try:
                 shares.append(self._share(projects, run))
-            except NotFound:
-                page.total += 1  # counted as left out below
+            except (NotFound, Conflict, ParseError, UsageError):
+                page.total += 1  # counted as left out below: one run never hides the others
         left_out = page.total - len(page.items)
         return fleet(None if since_us is None else instant(since_us), shares, left_out)
 

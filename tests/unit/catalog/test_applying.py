@@ -380,3 +380,11 @@ def test_no_content_of_a_frame_makes_its_application_fail(tmp_path_factory, fram
         bench.edits.judge_live()
     finally:
         bench.database.close()
+
+
+def test_an_id_means_its_run_whatever_others_are_called(bench):
+    plain, namesake = bench.writer("r1"), bench.writer("r2")
+    plain.run = "a"
+    plain.send(status())
+    namesake.send(config(name="a"), status())
+    assert bench.runs.get(None, "a").id == "a"

@@ -241,10 +241,10 @@ def _visible(projects: Projects) -> sa.ColumnElement[bool]:
 
 def find(connection: sa.Connection, projects: Projects, named: str) -> dict[str, Any]:
     """The row of a run by id, unique name or unique beginning of an id; raises as ``Runs.get``."""
-    ways = [runs.c.name == named]
-    if RUN_ID.fullmatch(named):
-        ways = [runs.c.id == named]
-    elif named.startswith("run_"):
+    ways = [runs.c.id == named]
+    if not RUN_ID.fullmatch(named):
+        ways.append(runs.c.name == named)
+    if named.startswith("run_") and not RUN_ID.fullmatch(named):
         ways.append(runs.c.id.startswith(named, autoescape=True))
     rows: list[dict[str, Any]] = []
     for way in ways:
