@@ -2,7 +2,18 @@
 
 import os
 
+import hypothesis
 import pytest
+
+# No deadlines: no test judges by the clock. Where CI is set the same examples are tried each time, so that a change is
+# judged by what it changes; everywhere else new ones are looked for.
+hypothesis.settings.register_profile(
+    "stepward",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("stepward")
 
 
 @pytest.fixture(autouse=True)

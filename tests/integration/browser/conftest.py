@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from .feed import Writer
 
@@ -68,6 +68,10 @@ class Server:
 
     def writer(self, run: str, **more: object) -> Writer:
         return Writer(self.url, self.token, run, **more)  # type: ignore[arg-type]
+
+
+# A busy machine is slow, not wrong: what is expected comes, or it does not.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")
