@@ -4,6 +4,7 @@ The shipper holds the folder's lock, so SDK processes below leave the sending to
 the spool; the job does not notice.
 """
 
+import time
 from typing import Any
 
 from stepward import settings as configured
@@ -11,7 +12,9 @@ from stepward.launch.notes import guarded, say
 from stepward.settings import Settings
 
 FINISH_S = 10.0
-"""Longest wait at the end for a server that is slow or away."""
+"""Longest wait at the end for a server that is slow or away; one that takes record after record is waited for on."""
+LONGEST_S = 600.0
+"""Longest wait at the end for any server."""
 UNHEARD_S = 2.0
 """Longest wait at the end for a server that has acknowledged nothing of the run."""
 STOP_S = 1.0
@@ -42,7 +45,7 @@ class Shipping:
         self._shipper = shipper
 
     def finish(self) -> bool:
-        """Send the rest, for at most ``FINISH_S``; False when something stays in the spool, which is then said."""
+        """Send the rest, for ``FINISH_S`` and on while it gets on; False when something stays in the spool, which is said."""
         shipper, wait_s = self._shipper, FINISH_S if self._has_server() else 0.0
         sent = shipper is not None and guarded("sending records", lambda: _flush(shipper, wait_s), False)
         if shipper is not None:
@@ -58,4 +61,10 @@ class Shipping:
 
 
 def _flush(shipper: Any, wait_s: float) -> bool:
-    return bool(shipper.flush(wait_s, unheard_s=UNHEARD_S))
+    end = time.monotonic() + LONGEST_S
+    while True:
+        before = shipper.delivered_bytes
+        if shipper.flush(wait_s, unheard_s=UNHEARD_S):
+            return True
+        if shipper.delivered_bytes == before or time.monotonic() > end:
+            return False

@@ -103,6 +103,11 @@ class Shipper:
         finally:
             self._urgent = False
 
+    @property
+    def delivered_bytes(self) -> int:
+        """Journal bytes that this shipper has had acknowledged; whoever waits for it sees by it whether it gets on."""
+        return self._rounds.bytes if self._rounds is not None else 0
+
     def stop(self, timeout_s: float) -> None:
         """End the thread, which lets another process ship; waits at most ``timeout_s``."""
         self._stopping.set()
