@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--peers", default=os.path.join(tempfile.gettempdir(), "stepward-bench-peers"))
     parser.add_argument("--only", nargs="*", default=list(TRACKERS))
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--out", default=f"bench/reports/sdk_log-{datetime.now(UTC):%Y-%m-%d}.json")
+    parser.add_argument("--out", default=f"bench/reports/{datetime.now(UTC):%Y-%m-%d}-sdk_log.json")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
