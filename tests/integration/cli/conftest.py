@@ -57,7 +57,9 @@ class Home:
     def __init__(self, root):
         self.root = root
         self.data, self.spool = f"{root}/data", f"{root}/spool"
-        self.env = {name: value for name, value in os.environ.items() if not name.startswith("STEPWARD_")}
+        # COLUMNS and LINES would speak over the size of the terminal that a test gives.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        self.env = {name: value for name, value in inherited.items() if not name.startswith("STEPWARD_")}
         self.env |= {"XDG_STATE_HOME": f"{root}/state", "XDG_CONFIG_HOME": f"{root}/config", "STEPWARD_DIR": self.spool}
         self.env |= {"XDG_DATA_HOME": f"{root}/share", "PYTHONUNBUFFERED": "1"}
         self.server = None
