@@ -1,5 +1,6 @@
 """The tree keeps its rules: no file too long, no catch-all package, the glossary's words in the vocabulary."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,13 @@ def test_the_public_names_are_complete_and_sorted() -> None:
 
     assert list(stepward.__all__) == sorted(stepward.__all__)
     assert [name for name in stepward.__all__ if getattr(stepward, name, None) is None] == []
+
+
+def test_a_style_class_is_defined_in_one_file() -> None:
+    """Styles are global: a second definition elsewhere changes a part that its author has never seen."""
+    homes: dict[str, set[str]] = {}
+    for path in (ROOT / "ui/src").glob("**/*.css"):
+        for name in re.findall(r"^\.([\w-]+) \{", path.read_text(), re.MULTILINE):
+            homes.setdefault(name, set()).add(path.name)
+    assert len(homes) > 50
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

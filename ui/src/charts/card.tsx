@@ -115,8 +115,9 @@ function Readout({ shape, unit }: { shape: Shape; unit: string }) {
 
 function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean }) {
   const colours = palette(dark.value);
-  const shown = shape.strokes.slice(0, 6);
-  const more = chart.lines_total - chart.lines.length;
+  const living = shape.strokes.filter(({ line }) => !line.abandoned);
+  const shown = [...living, ...shape.strokes.filter(({ line }) => line.abandoned)].slice(0, 6);
+  const more = chart.lines_total - living.length;
   const bad = shape.strokes.flatMap(({ holes }) => holes);
   const total = (pick: "nan" | "up" | "down") => bad.reduce((sum, hole) => sum + hole[pick], 0);
   return (

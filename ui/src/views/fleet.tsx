@@ -56,7 +56,7 @@ function Content({ found, group }: { found: FleetGoodput; group: FleetPlace["gro
           </p>
         </div>
       </header>
-      <p class="legend small soft">
+      <p class="tones small soft">
         {Object.entries(TONES).map(([tone, words]) => (
           <span key={tone}>
             <i class={tone} />
