@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -65,8 +66,9 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
     kept = {name: os.environ.get(name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
     os.environ |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
-    # No two workers of one test session take the same port.
-    started = Server(folder, 20_000 + os.getpid() % 20_000)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    started = Server(folder, port)
     try:
         started.wait(lambda: started.get("/readyz"))
         yield started
@@ -168,3 +170,46 @@ def test_torchrun_is_one_run_with_the_right_ranks(script, server, env, framework
     assert (series["ranks"], series["count"]) == ([0, 1], 6)
     sources = server.get(f"/api/v1/runs/{run['id']}/sources")
     assert sorted(s["rank"] for s in sources if s["kind"] == "rank") == [0, 1]
+
+
+JAX = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+import stepward as sw
+address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
+run = sw.init()
+for i in range(3):
+    with run.step(i):
+        value = jax.numpy.float32(jax.process_index())
+    run.log({"loss": value})
+run.finish()
+jax.distributed.shutdown()
+"""
+
+
+def test_two_jax_processes_under_the_wrapper_are_one_run(script, server, env):
+    path = script.folder / "jax_train.py"
+    path.write_text(JAX)
+    command = [
+        sys.executable,
+        "-m",
+        "stepward",
+        "run",
+        "--name",
+        "jax",
+        "--ranks",
+        "2",
+        "--",
+        sys.executable,
+        str(path),
+    ]
+    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = server.state("jax", "finished")
+    (attempt,) = run["attempts"]
+    assert attempt["ranks"] == 2
+    for rank in (0, 1):
+        (line,) = server.get(f"/api/v1/runs/{run['id']}/points?metric=loss&rank={rank}")["lines"]
+        assert (line["mean"], line["count"]) == ([float(rank)] * 3, [1, 1, 1])
