@@ -152,6 +152,17 @@ class PointsStoreSuite:
             assert sum(line.count) == len([step for step in steps if at - width <= step <= at + width])
             width *= 4
 
+    def test_negative_zero_keeps_its_sign(self, store: PointsStore) -> None:
+        """In every column of a bucket that holds nothing else."""
+        run = f"run_{next(_runs)}"
+        part = points_part([("m", None)], [1, 2, 3], [1, 2, 3], [-0.0, 0.0, -1.0])
+        self._commit(store, FrameWriter(run, run).encoded(part))
+        (line,) = store.chart("p", ChartQuery(run=run, metric="m", buckets=1000)).lines
+        columns = (line.min, line.max, line.mean, line.first, line.last)
+        assert [[math.copysign(1, value) for value in column if value is not None] for column in columns] == [
+            [-1, 1, -1]
+        ] * 5
+
     @pytest.mark.parametrize("by", ["none", "rank"])
     def test_another_metric_of_many_ranks_is_not_drawn_along(self, store: PointsStore, by: Any) -> None:
         """Series of two metrics, more than a filter lists, numbered in turn."""

@@ -83,5 +83,11 @@ def fill_buckets(connection: duckdb.DuckDBPyConnection, rows: Rows, span: Range)
     for end in ("first", "last"):
         column = np.ma.array(np.zeros(len(columns["g"])), mask=True)
         column[np.searchsorted(columns["g"], ends["g"])] = ends[end]
+        column[_only_negative_zero(columns["low"]) & _only_negative_zero(columns["high"])] = -0.0
         columns[end] = column
     return columns
+
+
+def _only_negative_zero(bound: Any) -> Any:
+    """Where it is -0.0: the engine orders that as 0.0 and gives 0.0 back; a bucket of nothing else says so by its bounds."""
+    return np.ma.filled(bound == 0, False) & np.signbit(np.ma.filled(bound, 0.0))
