@@ -226,7 +226,10 @@ def boot_id() -> str:
 
 
 def started(pid: int) -> int:
-    """Start time of a process in clock ticks since boot; 0 when there is none, or no /proc (macOS: 1 while it lives)."""
+    """Start time of a process in clock ticks since boot; 0 when there is none, or no /proc (macOS: 1 while it lives).
+
+    A zombie is none: it waits for its parent alone, and writes no more.
+    """
     if sys.platform != "linux":
         try:
             os.kill(pid, 0)
@@ -235,7 +238,8 @@ def started(pid: int) -> int:
         return 1
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+            fields = file.read().rpartition(b")")[2].split()
+        return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 
 import msgspec
@@ -404,3 +405,10 @@ def test_points_carry_only_what_the_range_holds(create):
     assert isinstance(points, Points)
     assert (frame.seq, frame.end, frame.sent_at) == (0, journal.end, 5)
     assert len(points.blocks) == 1
+
+
+def test_a_zombie_is_no_writer():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert writers.started(child.pid) == 0
+    child.wait()
