@@ -5,7 +5,7 @@ replaced by defaults, since a command starts whatever they are.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -119,7 +119,7 @@ def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) ->
         project=project,
         run=identity.run,
         key=identity.key,
-        attempt=_attempt(environ, facts),
+        attempt=_attempt(environ, facts, options.command),
         rank=launched_rank(environ),
         task=identity.rank,
         world=options.ranks or identity.world,
@@ -139,7 +139,16 @@ def _settings(options: Options, environ: Mapping[str, str]) -> Settings:
         return Settings(project=named if is_project_name(named) else DEFAULT_PROJECT, spool=spool)
 
 
-def _attempt(environ: Mapping[str, str], facts: ProcFacts) -> str:
+def spans_hosts(command: Sequence[str]) -> bool:
+    """Whether a command line of torchrun asks for more than one host (``--nnodes=2``, ``--nnodes 1:4``)."""
+    for number, argument in enumerate(command):
+        name, _, value = argument.partition("=")
+        if name == "--nnodes":
+            return (value or "".join(command[number + 1 : number + 2])) not in {"", "1", "1:1"}
+    return False
+
+
+def _attempt(environ: Mapping[str, str], facts: ProcFacts, command: Sequence[str]) -> str:
     """Outer launcher's attempt, then this launch.
 
     Wrappers that one launcher started on several nodes must agree, so their part is the same word. Below a batch script
@@ -147,6 +156,10 @@ def _attempt(environ: Mapping[str, str], facts: ProcFacts) -> str:
     """
     outer = launch_attempt(environ, facts)
     if outer is None:
+        if spans_hosts(command):
+            say(
+                "no scheduler names this launch: export one STEPWARD_ATTEMPT on all hosts, or each counts as an attempt"
+            )
         return ulid()
     in_batch_script = "SLURM_JOB_ID" in environ and "/step." not in outer and launched_rank(environ) is None
     return f"{outer}/{ulid() if in_batch_script else 'run'}"

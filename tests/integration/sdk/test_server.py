@@ -172,6 +172,37 @@ def test_torchrun_is_one_run_with_the_right_ranks(script, server, env, framework
     assert sorted(s["rank"] for s in sources if s["kind"] == "rank") == [0, 1]
 
 
+def test_two_wrappers_of_one_torchrun_are_one_attempt(script, server, env, frameworks_python):
+    """Two nodes x two ranks: each node's launcher stands below a wrapper of its own, as people start it by hand."""
+    path = script.folder / "torch_train.py"
+    path.write_text(TORCH.format(name="torchrun-2x2"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        options = [
+            "--nproc-per-node=2",
+            "--nnodes=2",
+            "--master-addr=127.0.0.1",
+            f"--master-port={free.getsockname()[1]}",
+        ]
+    src = str(Path(__file__).parents[3] / "src")
+    outer = {**os.environ, **env, "PYTHONPATH": src, "OMP_NUM_THREADS": "1", "STEPWARD_ATTEMPT": "first"}
+    wrapper = [sys.executable, "-m", "stepward", "run", "--name", "torchrun-2x2", "--run", "two-by-two", "--"]
+    launcher = [frameworks_python, "-m", "torch.distributed.run", *options]
+    nodes = [
+        subprocess.Popen(
+            [*wrapper, *launcher, f"--node-rank={node}", str(path)], env=outer, stderr=subprocess.PIPE, text=True
+        )
+        for node in range(2)
+    ]
+    for node in nodes:
+        said = node.communicate(timeout=200)[1]
+        assert node.returncode == 0, said[-3000:]
+    run = server.state("torchrun-2x2", "finished")
+    (attempt,) = run["attempts"]
+    assert attempt["ranks"] == 4
+    (series,) = [s for s in server.get(f"/api/v1/runs/{run['id']}/series") if s["metric"] == "loss"]
+    assert (series["ranks"], series["count"]) == ([0, 1, 2, 3], 12)
+
+
 JAX = """
 import os
 os.environ["JAX_PLATFORMS"] = "cpu"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepward.launch.plan import Options, make_plan
+from stepward.launch.plan import Options, make_plan, spans_hosts
 from stepward.model.identity import derived_run_id
 from stepward.orchestrators.protocol import ProcFacts
 
@@ -85,3 +85,22 @@ def test_bad_settings_are_said_and_left(monkeypatch, capfd, server):
     monkeypatch.setenv("STEPWARD_SERVER", server)
     plan = _plan({"STEPWARD_DIR": "/tmp/x", "STEPWARD_PROJECT": "llm"})
     assert (plan.settings.server, plan.settings.spool, plan.project) == (None, "/tmp/x", "llm")
+
+
+@pytest.mark.parametrize(
+    ("command", "spans"),
+    [
+        ("torchrun --nnodes=2 train.py", True),
+        ("torchrun --nnodes 1:4 train.py", True),
+        ("torchrun --nnodes=1 train.py", False),
+        ("torchrun --nnodes", False),
+        ("python train.py", False),
+    ],
+)
+def test_a_launch_over_several_hosts_is_known_by_its_command(command, spans):
+    assert spans_hosts(command.split()) is spans
+
+
+def test_wrappers_on_hosts_without_a_scheduler_agree_by_the_variable():
+    one, two = (_plan({"STEPWARD_ATTEMPT": "monday"}, run="night") for _ in range(2))
+    assert one.attempt_key(0) == two.attempt_key(0)
