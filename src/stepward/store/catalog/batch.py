@@ -115,6 +115,7 @@ class Batch:
         if run is None:
             run = self._runs[frame.run] = new_run(frame)
         run["last_seen_at"] = max(frame.received_at, run["last_seen_at"] or 0)
+        run["changes"] += 1
         return run
 
     def _attempt(self, frame: CommittedFrame) -> Row:

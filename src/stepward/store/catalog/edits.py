@@ -26,6 +26,7 @@ _OF_A_RUN = (
     schema.config_leaves,
     schema.tags,
     schema.events,
+    schema.ledgers,
     schema.applied,
 )
 
@@ -61,10 +62,19 @@ class Edits:
         self._listener([Change(project=run["project"], run=run["id"])])
         return str(run["id"])
 
-    def delete(self, run: RunHead) -> None:
-        """Forget a run. What its writers still send is refused; a new process may use the id again."""
+    def delete(self, run: RunHead, only_if: sa.ColumnElement[bool] | None = None) -> bool:
+        """Forget a run. What its writers still send is refused; a new process may use the id again.
+
+        Args:
+            only_if: a condition on the run and its project that must still hold.
+
+        Returns:
+            Whether it was forgotten.
+        """
         written = schema.applied
         with self._database.write() as connection:
+            if only_if is not None and not _holds(connection, run, only_if):
+                return False
             writers = connection.execute(sa.select(written.c.writer).where(written.c.run == run.id)).scalars()
             now = self._clock()
             rows = [{"project": run.project, "writer": writer, "deleted_at": now} for writer in writers]
@@ -73,6 +83,7 @@ class Edits:
                 connection.execute(sa.delete(table).where(table.c.run == run.id))
             connection.execute(sa.delete(runs).where(runs.c.id == run.id))
         self._listener([Change(project=run.project, run=run.id, removed=True)])
+        return True
 
     def half_deleted(self, project: str, stored: Mapping[str, str]) -> set[str]:
         """Of runs that another store holds (writer -> run), those that were deleted: its part of that is still to be done."""
@@ -97,6 +108,11 @@ class Edits:
             projects = {row.id: row.project for row in connection.execute(query)}
         self._listener([Change(project=project, run=run) for run, project in projects.items()])
         return len(projects)
+
+
+def _holds(connection: sa.Connection, run: RunHead, condition: sa.ColumnElement[bool]) -> bool:
+    query = sa.select(runs.c.id).join(schema.projects, schema.projects.c.name == runs.c.project)
+    return connection.execute(query.where(runs.c.id == run.id, condition)).first() is not None
 
 
 def _given(name: str, what: str) -> str:

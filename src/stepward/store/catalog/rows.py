@@ -35,6 +35,7 @@ def new_run(frame: CommittedFrame) -> Row:
         "ended_at": None,
         "last_seen_at": None,
         "step": None,
+        "changes": 0,
     }
 
 

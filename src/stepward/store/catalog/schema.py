@@ -18,6 +18,7 @@ projects = sa.Table(
     metadata,
     sa.Column("name", _Name, primary_key=True),
     sa.Column("created_at", _Time, nullable=False),
+    sa.Column("retention_s", sa.Double),  # ended runs older than that are deleted; NULL keeps them
 )
 
 runs = sa.Table(
@@ -39,6 +40,7 @@ runs = sa.Table(
     sa.Column("ended_at", _Time),
     sa.Column("last_seen_at", _Time),
     sa.Column("step", sa.BigInteger),
+    sa.Column("changes", sa.BigInteger, nullable=False, server_default="0"),  # grows with all that is said about the run
     sa.Index("runs_by_start", "started_at", "id"),
     sa.Index("runs_by_project", "project", "started_at", "id"),
     sa.Index("runs_by_name", "name", "id"),
@@ -148,6 +150,18 @@ events = sa.Table(
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("data", sa.JSON, nullable=False),
     sa.Index("events_by_start", "run", "started_at"),
+)
+
+ledgers = sa.Table(  # where the time of a run that has ended went; good for the run as it was: changes, state, ended_at
+    "ledgers",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),  # goodput.ledger.VERSION
+    sa.Column("changes", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("ended_at", _Time),
+    sa.Column("share", sa.LargeBinary),  # MessagePack of goodput.answers.RunShare; NULL: nothing to account for
+    sa.Column("answer", sa.LargeBinary),  # MessagePack of goodput.answers.RunGoodput
 )
 
 applied = sa.Table(
