@@ -43,7 +43,7 @@ def gauges(parts: Parts, who: Principal) -> Iterator[str]:
     """Device seconds by bucket of the runs alive in the last day, and the share that was productive, for Prometheus."""
     found = {
         project.name: parts.accounts.fleet(who.projects, project.name, parts.clock() - DAY_US)
-        for project in parts.runs.projects(who.projects)
+        for project in parts.retention.projects(who.projects)
     }
     yield "# HELP stepward_goodput_ratio Productive share of device time, runs alive in the last day.\n"
     yield "# TYPE stepward_goodput_ratio gauge\n"

@@ -32,7 +32,7 @@ def get_server_metrics(parts: Given, who: Who) -> str:
 
 
 def _exposition(parts: Parts, who: Principal) -> Iterator[str]:
-    projects = parts.runs.projects(who.projects)
+    projects = parts.retention.projects(who.projects)
     numbers = [
         ("stepward_frames_committed_total", "counter", "Frames committed.", parts.waiting.frames),
         ("stepward_frame_bytes_total", "counter", "Bytes of committed frames.", parts.waiting.bytes),

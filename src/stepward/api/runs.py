@@ -5,6 +5,7 @@ import asyncio
 from litestar import Response, delete, get, patch
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from stepward.api import deletion
 from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import EDITOR, Who, visible_project
 from stepward.api.parts import Given, Parts
@@ -55,12 +56,7 @@ async def delete_run(parts: Given, who: Who, run: FromPath[str]) -> None:
 
 
 def _delete(parts: Parts, who: Principal, run: str) -> None:
-    head = parts.runs.head(who.projects, run)
-    # The catalog first: from then on frames of its writers are refused. The points last: as long as they are there, the
-    # server knows that the deletion is half done, and finishes it.
-    parts.edits.delete(head)
-    parts.logs.delete_run(head.project, head.id)
-    parts.points.delete_run(head.project, head.id)
+    deletion.delete_run(parts, parts.runs.head(who.projects, run), by=f"token {who.token} ({who.name!r})")
 
 
 @get("/api/v1/runs/{run:str}/config", operation_id="get_run_config", sync_to_thread=True)

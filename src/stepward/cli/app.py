@@ -48,6 +48,7 @@ COMMANDS: dict[str, Place] = {
     "import": Place("stepward.cli.imports", _RUNS),
     "up": Place("stepward.cli.up", _SERVER),
     "demo": Place("stepward.cli.demo", _SERVER),
+    "project": Place("stepward.cli.project", _SERVER),
     "token": Place("stepward.cli.token", _SERVER),
     "backup": Place("stepward.cli.backup", _SERVER),
     "restore": Place("stepward.cli.restore", _SERVER),

@@ -27,6 +27,7 @@ from stepward.model.resources import (
     LogStream,
     NewToken,
     Project,
+    ProjectChange,
     Run,
     RunChange,
     RunConfig,
@@ -122,6 +123,11 @@ class Client:
     def projects(self) -> list[Project]:
         """The caller's projects."""
         return self._get("/api/v1/projects", {}, list[Project])
+
+    def change_project(self, name: str, change: ProjectChange, *, dry_run: bool = False) -> Project:
+        """Change a project; ``dry_run`` only tells what that would make of it."""
+        path = f"/api/v1/projects/{_segment(name)}{'?dry_run=1' if dry_run else ''}"
+        return self._send("PATCH", path, change, Project)
 
     def runs(
         self,

@@ -326,12 +326,25 @@ class RunEvent(msgspec.Struct, kw_only=True):
 
 
 class Project(msgspec.Struct, kw_only=True):
-    """A tenant."""
+    """A tenant.
+
+    Attributes:
+        retention_s: runs that ended longer ago are deleted; None keeps them.
+        expired: runs of which that is true now: the next minutes delete them.
+    """
 
     name: str
     runs: int = 0
     live: int = 0
     created_at: str
+    retention_s: float | None = None
+    expired: int = 0
+
+
+class ProjectChange(msgspec.Struct, omit_defaults=True):
+    """What may be changed of a project; a field that is absent stays. ``retention_s`` None keeps runs for ever."""
+
+    retention_s: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Token(msgspec.Struct, kw_only=True):

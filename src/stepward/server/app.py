@@ -37,9 +37,10 @@ from stepward.model.resources import Backup
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
+from stepward.server.retention import Sweeper
 from stepward.server.worker import tick_until
 from stepward.settings import ServerFile, server_files
-from stepward.store.catalog import Access, CatalogApplier, Change, Edits, Mending, Runs, open_database
+from stepward.store.catalog import Access, CatalogApplier, Change, Edits, Mending, Retention, Runs, open_database
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -132,6 +133,7 @@ class Server:
             origins=frozenset(self.settings.allowed_hosts),
             runs=runs,
             edits=Edits(self.catalog, hearing, now_us, listener),
+            retention=Retention(self.catalog, now_us),
             access=access,
             points=points,
             logs=logs,
@@ -191,13 +193,14 @@ class Server:
 
     async def _start(self) -> None:
         self._ended = asyncio.Event()
+        sweeper = Sweeper(self.parts)
         await self.parts.live.start()
         self._ticking = asyncio.create_task(
             tick_until(
                 self.parts,
                 self._ended,
-                each_second=[self.parts.edits.judge_live, self.mending.mend],
-                each_minute=[self.parts.access.remember_use, self.catalog.tidy, self.finish_deletions],
+                each_second=[self.parts.edits.judge_live, self.mending.mend, sweeper.sweep],
+                each_minute=[self.parts.access.remember_use, self.catalog.tidy, self.finish_deletions, sweeper.look],
             )
         )
 
@@ -327,3 +330,4 @@ def _announce(server: Server) -> None:
             flush=True,
         )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("stepward.audit").setLevel(logging.INFO)

@@ -163,7 +163,7 @@ def test_projects_bound_everything(full):
     assert full.runs.page(["p"]).total == 3
     assert full.runs.page([]).total == 0
     assert full.runs.page(None, project="q").total == 4
-    assert [(project.name, project.runs) for project in full.runs.projects(["q", "z"])] == [("q", 4)]
+    assert [(project.name, project.runs) for project in full.retention.projects(["q", "z"])] == [("q", 4)]
 
 
 def test_a_run_by_the_beginning_of_its_id(full):

@@ -11,6 +11,7 @@ from stepward.store.catalog.database import Database
 from stepward.store.catalog.edits import Edits
 from stepward.store.catalog.mending import Mending, Survivor
 from stepward.store.catalog.migrating import open_database
+from stepward.store.catalog.retention import Retention
 from stepward.store.catalog.runs import RunHead, Runs
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Listener",
     "Mending",
     "Principal",
+    "Retention",
     "RunHead",
     "Runs",
     "Survivor",

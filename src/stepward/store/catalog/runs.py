@@ -1,4 +1,4 @@
-"""Reading runs: pages, one run, its configuration, sources, events, history; projects.
+"""Reading runs: pages, one run, its configuration, sources, events, history.
 
 ``projects`` arguments are the projects that the caller may see, None for all. A run that the caller may not see does not
 exist for it.
@@ -14,7 +14,7 @@ from stepward.errors import Conflict, NotFound, UsageError
 from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
-from stepward.model.resources import Project, Run, RunConfig, RunEvent, RunPage, Source, instant
+from stepward.model.resources import Run, RunConfig, RunEvent, RunPage, Source
 from stepward.model.words import DEFAULT_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
@@ -160,24 +160,6 @@ class Runs:
             query = query.order_by(events.c.started_at.desc(), events.c.id.desc()).limit(MAX_EVENTS)
             rows = connection.execute(query).mappings().all()
         return [run_event(dict(row), row["_number"]) for row in reversed(rows)]
-
-    def projects(self, projects: Projects) -> list[Project]:
-        """The projects that the caller may see, by name."""
-        table = schema.projects
-        query = sa.select(
-            table.c.name,
-            table.c.created_at,
-            sa.func.count(runs.c.id).label("runs"),
-            sa.func.coalesce(sa.func.sum(sa.case((runs.c.live.is_(True), 1), else_=0)), 0).label("live"),
-        ).select_from(table.outerjoin(runs, runs.c.project == table.c.name))
-        query = query.group_by(table.c.name, table.c.created_at).order_by(table.c.name)
-        if projects is not None:
-            query = query.where(table.c.name.in_(projects))
-        with self._database.read() as connection:
-            return [
-                Project(name=row.name, runs=row.runs, live=row.live, created_at=instant(row.created_at))
-                for row in connection.execute(query)
-            ]
 
     def _filled(self, connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
         found = {row["id"]: run_resource(row) for row in rows}
