@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepward.goodput.report import of_events
-from stepward.goodput.sources import records, reference, steplines
+from stepward.goodput.sources import records, reference, steplines, waits
 from stepward.goodput.sources.records import AttemptRecord, Happening, StepRecord
 from stepward.goodput.sources.steplines import Line
 
@@ -75,6 +75,120 @@ def test_phases_and_hangs_outside_of_steps():
         "hang": 4,
         "other": 2,
     }
+
+
+def told(attempts, steps=(), happenings=(), ended="finished", **more):
+    report = of_events(
+        records.events_of(attempts, steps, happenings, ended=ended, now_us=more.get("now_us")),
+        now_s=more["now_us"] / S if "now_us" in more else None,
+    )
+    assert report.rejected == 0, report.rejected_lines
+    return report
+
+
+def test_a_hang_that_goes_on_lasts_until_now_and_no_longer_than_its_attempt():
+    hang = [Happening("hang", 1, None, None, 4 * S, None)]
+    steps = [step(0, 1, 2.0)]
+    live = told([AttemptRecord(1, 0, None, None, 1)], steps, hang, ended=None, now_us=20 * S)
+    assert buckets(live) == {"init": 1, "productive": 2, "other": 1, "hang": 16}
+    over = told([AttemptRecord(1, 0, 12 * S, "crashed", 1)], steps, hang, ended="crashed", now_us=99 * S)
+    assert buckets(over) == {"init": 1, "productive": 2, "other": 1, "hang": 8}
+
+
+def test_an_attempt_that_never_came_to_a_step_was_starting_all_the_time():
+    attempts = [
+        AttemptRecord(1, 0, 9 * S, "crashed", 1, unstepped=True),
+        AttemptRecord(2, 12 * S, 16 * S, "finished", 1),
+    ]
+    report = told(attempts, [step(0, 13, 3.0, attempt=2)])
+    assert buckets(report) == {"init": 9 + 1, "down": 3, "productive": 3}
+
+
+def test_a_process_that_makes_no_steps_is_not_said_to_start_for_ever():
+    assert buckets(told([AttemptRecord(1, 0, 9 * S, "finished", 1)])) == {"other": 9}
+
+
+def test_queue_and_provision_of_a_scheduler():
+    # Submitted at 0, queued until 30, nodes made ready until 50; a process was heard of early by another clock.
+    happenings = [
+        Happening("job_submitted", 1, None, None, 0, None),
+        Happening("queued", 1, None, None, 0, 30 * S, "Priority"),
+        Happening("provision", 1, None, None, 30 * S, 50 * S),
+    ]
+    report = told([AttemptRecord(1, 2 * S, 70 * S, "finished", 8)], [step(0, 60, 10.0)], happenings)
+    assert buckets(report) == {"queue_wait": 30, "provision": 20, "init": 10, "productive": 10}
+    assert report.scheduling == pytest.approx(20 / 70) and report.attempts == 1
+
+
+def test_a_requeued_job_waits_for_nodes_after_a_while_in_which_it_was_down():
+    happenings = [
+        Happening("queued", 1, None, None, 0, 10 * S, "Resources"),
+        Happening("node_failed", 1, None, None, 20 * S, None),
+        Happening("requeued", 1, None, None, 24 * S, None, "slurm"),
+        Happening("queued", 2, None, None, 24 * S, 44 * S, "Resources"),
+        Happening("provision", 2, None, None, 44 * S, 47 * S),
+    ]
+    attempts = [AttemptRecord(1, 10 * S, 20 * S, "lost", 2), AttemptRecord(2, 24 * S, 57 * S, "finished", 2)]
+    steps = [step(n, 10 + 2 * n, 2.0) for n in range(5)] + [step(5 + n, 47 + 2 * n, 2.0, attempt=2) for n in range(5)]
+    events = records.events_of(attempts, steps, happenings, ended="finished")
+    report = of_events(events)
+    assert report.rejected == 0
+    assert buckets(report) == {"queue_wait": 10, "productive": 20, "down": 4, "wait_for_nodes": 20, "provision": 3}
+    assert [event.reason for event in events if event.kind == "attempt_ended"] == ["node_failed", "finished"]
+
+
+@pytest.mark.parametrize("reason", sorted(waits.HELD_BACK))
+def test_a_job_that_is_held_back_after_a_loss_waits_for_nobody(reason):
+    happenings = [
+        Happening("requeued", 1, None, None, 12 * S, None, "user"),
+        Happening("queued", 2, None, None, 12 * S, 30 * S, reason),
+    ]
+    attempts = [AttemptRecord(1, 0, 10 * S, "cancelled", 1), AttemptRecord(2, 12 * S, 40 * S, "finished", 1)]
+    steps = [step(0, 0, 10.0), step(1, 30, 10.0, attempt=2)]
+    assert buckets(told(attempts, steps, happenings)) == {"productive": 20, "down": 20}
+
+
+def test_a_hold_that_is_released_becomes_a_wait_for_nodes():
+    happenings = [
+        Happening("queued", 2, None, None, 12 * S, 20 * S, "JobHeldUser"),
+        Happening("queued", 2, None, None, 20 * S, 30 * S, "Resources"),
+    ]
+    attempts = [AttemptRecord(1, 0, 10 * S, "crashed", 1), AttemptRecord(2, 12 * S, 40 * S, "finished", 1)]
+    steps = [step(0, 0, 10.0), step(1, 30, 10.0, attempt=2)]
+    assert buckets(told(attempts, steps, happenings)) == {"productive": 20, "down": 10, "wait_for_nodes": 10}
+
+
+def test_a_job_that_waits_now():
+    waiting = [
+        Happening("job_submitted", 1, None, None, 0, None),
+        Happening("queued", 1, None, None, 0, None, "Resources"),
+    ]
+    report = told([AttemptRecord(1, 3 * S, None, None, None, queued=True)], (), waiting, ended=None, now_us=50 * S)
+    assert report.open and buckets(report) == {"queue_wait": 50} and report.attempts == 0
+    # Without the watcher's interval, what is known is that it waits.
+    report = told([AttemptRecord(1, 3 * S, None, None, None, queued=True)], (), (), ended=None, now_us=50 * S)
+    assert buckets(report) == {"queue_wait": 47}
+    # Its nodes are being made ready.
+    waiting[1] = Happening("queued", 1, None, None, 0, 40 * S, "Resources")
+    waiting.append(Happening("provision", 1, None, None, 40 * S, None))
+    report = told([AttemptRecord(1, 40 * S, None, None, 4)], (), waiting, ended=None, now_us=50 * S)
+    assert buckets(report) == {"queue_wait": 40, "provision": 10}
+
+
+def test_a_job_that_waits_again():
+    waiting = [
+        Happening("requeued", 1, None, None, 12 * S, None),
+        Happening("queued", 2, None, None, 12 * S, None, "Nodes"),
+    ]
+    attempts = [AttemptRecord(1, 0, 10 * S, "crashed", 1), AttemptRecord(2, 12 * S, None, None, None, queued=True)]
+    report = told(attempts, [step(0, 0, 10.0)], waiting, ended=None, now_us=30 * S)
+    assert buckets(report) == {"productive": 10, "down": 2, "wait_for_nodes": 18}
+
+
+def test_a_job_that_was_cancelled_while_it_waited():
+    waiting = [Happening("queued", 1, None, None, 0, 25 * S, "Priority")]
+    report = told([AttemptRecord(1, 0, 25 * S, "cancelled", None)], (), waiting, ended="cancelled")
+    assert buckets(report) == {"queue_wait": 25} and report.attempts == 0
 
 
 def test_a_step_that_ends_after_its_attempt_by_another_clock_still_counts():
