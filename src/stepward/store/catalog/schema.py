@@ -45,6 +45,7 @@ runs = sa.Table(
     sa.Index("runs_by_project", "project", "started_at", "id"),
     sa.Index("runs_by_name", "name", "id"),
     sa.Index("runs_live", "live"),
+    sa.Index("runs_by_key", "key"),
 )
 
 attempts = sa.Table(
@@ -59,7 +60,9 @@ attempts = sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("world", sa.Integer),  # ranks that the launcher announced
     sa.Column("started_at", _Time, nullable=False),
-    sa.Column("announced_start", sa.Boolean, nullable=False),  # started_at was sent, not guessed from the first frame
+    sa.Column("announced_start", sa.Boolean, nullable=False),  # own_started_at was sent, not guessed from the first frame
+    sa.Column("own_started_at", _Time),  # as its own sources say; ``started_at`` knows the scheduler's start too
+    sa.Column("watched_only", sa.Boolean, nullable=False, server_default=sa.false()),  # nothing inside was heard yet
     sa.Column("ended_at", _Time),
     sa.Column("first_step", sa.BigInteger),
     sa.Column("last_step", sa.BigInteger),
@@ -89,6 +92,32 @@ sources = sa.Table(
     sa.Column("alive", sa.JSON, nullable=False),
     sa.Column("stopped", sa.JSON, nullable=False),
     sa.Column("exits", sa.LargeBinary),  # MessagePack of list[model.states.Exit], times as sent
+    sa.Column("vouched_by", _Id),  # run whose heartbeats stand for this source's
+)
+
+launches = sa.Table(  # what a scheduler launched, as its watcher says; it covers the attempts inside
+    "launches",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("key", _Name, primary_key=True),
+    sa.Column("state", sa.String(16)),
+    sa.Column("reason", sa.Text),
+    sa.Column("paused", sa.Boolean, nullable=False),
+    sa.Column("told_at", _Time),  # sent: of the status that says so
+    sa.Column("started_at", _Time),
+    sa.Column("nodes", sa.JSON, nullable=False),
+)
+
+claims = sa.Table(  # runs that say which job they run in: a watcher of that job then writes there
+    "claims",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("cluster", _Name, nullable=False),
+    sa.Column("job", _Name, nullable=False),
+    sa.Column("run", _Id, nullable=False),
+    sa.Column("project", _Name, nullable=False),
+    sa.UniqueConstraint("cluster", "job", name="claims_by_job"),
+    sa.Index("claims_by_run", "run"),
 )
 
 latest = sa.Table(
@@ -209,4 +238,24 @@ login_links = sa.Table(
     sa.Column("sha256", sa.String(64), primary_key=True),
     sa.Column("token", _Id, nullable=False),
     sa.Column("expires_at", _Time, nullable=False),
+)
+
+actions = sa.Table(  # the audit: what was done, or would have been in a dry run
+    "actions",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),  # a ULID: sorts by time
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("actor", _Name, nullable=False),
+    sa.Column("kind", sa.String(64), nullable=False),
+    sa.Column("cluster", _Name, nullable=False),
+    sa.Column("node", _Name, nullable=False),
+    sa.Column("job", _Name, nullable=False),
+    sa.Column("run", _Id),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("policy", _Name, nullable=False),
+    sa.Column("dry_run", sa.Boolean, nullable=False),
+    sa.Column("outcome", sa.String(16), nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("actions_by_cluster", "cluster", "id"),
+    sa.Index("actions_by_run", "run", "id"),
 )

@@ -20,3 +20,46 @@ def upgrade() -> None:
         sa.Column("share", sa.LargeBinary),
         sa.Column("answer", sa.LargeBinary),
     )
+    op.add_column("attempts", sa.Column("own_started_at", sa.BigInteger))
+    op.add_column("attempts", sa.Column("watched_only", sa.Boolean, nullable=False, server_default=sa.false()))
+    op.add_column("sources", sa.Column("vouched_by", sa.String(64)))
+    op.create_table(
+        "launches",
+        sa.Column("run", sa.String(64), primary_key=True),
+        sa.Column("key", sa.String(1024), primary_key=True),
+        sa.Column("state", sa.String(16)),
+        sa.Column("reason", sa.Text),
+        sa.Column("paused", sa.Boolean, nullable=False),
+        sa.Column("told_at", sa.BigInteger),
+        sa.Column("started_at", sa.BigInteger),
+        sa.Column("nodes", sa.JSON, nullable=False),
+    )
+    op.create_table(
+        "claims",
+        sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+        sa.Column("cluster", sa.String(1024), nullable=False),
+        sa.Column("job", sa.String(1024), nullable=False),
+        sa.Column("run", sa.String(64), nullable=False),
+        sa.Column("project", sa.String(1024), nullable=False),
+        sa.UniqueConstraint("cluster", "job", name="claims_by_job"),
+    )
+    op.create_index("claims_by_run", "claims", ["run"])
+    op.create_index("runs_by_key", "runs", ["key"])
+    op.create_table(
+        "actions",
+        sa.Column("id", sa.String(64), primary_key=True),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("actor", sa.String(1024), nullable=False),
+        sa.Column("kind", sa.String(64), nullable=False),
+        sa.Column("cluster", sa.String(1024), nullable=False),
+        sa.Column("node", sa.String(1024), nullable=False),
+        sa.Column("job", sa.String(1024), nullable=False),
+        sa.Column("run", sa.String(64)),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("policy", sa.String(1024), nullable=False),
+        sa.Column("dry_run", sa.Boolean, nullable=False),
+        sa.Column("outcome", sa.String(16), nullable=False),
+        sa.Column("data", sa.JSON, nullable=False),
+    )
+    op.create_index("actions_by_cluster", "actions", ["cluster", "id"])
+    op.create_index("actions_by_run", "actions", ["run", "id"])
