@@ -53,6 +53,7 @@ COMMANDS: dict[str, Place] = {
     "backup": Place("stepward.cli.backup", _SERVER),
     "restore": Place("stepward.cli.restore", _SERVER),
     "login": Place("stepward.cli.login", _HERE),
+    "agent": Place("stepward.cli.agent", _HERE),
     "sync": Place("stepward.cli.sync", _HERE),
     "doctor": Place("stepward.cli.doctor", _HERE),
     "version": Place("stepward.cli.version", _HERE),

@@ -62,17 +62,18 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_S,
+        most_bytes: int = MAX_ANSWER_BYTES,
     ) -> Response:
-        """Send one request and read its answer, whatever its status.
+        """Send one request and read its answer, whatever its status; one of more than ``most_bytes`` is none.
 
         Raises:
             Unavailable: ``server_unreachable`` (no connection, or lost), ``server_silent`` (deadline), ``not_http``.
         """
         with self._told(timeout_s):
             answer = self._ask(method, path, body, headers, timeout_s)
-            data = answer.read(MAX_ANSWER_BYTES + 1)
-            if len(data) > MAX_ANSWER_BYTES:
-                raise http.client.HTTPException(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            data = answer.read(most_bytes + 1)
+            if len(data) > most_bytes:
+                raise http.client.HTTPException(f"an answer of more than {most_bytes} bytes")
             if answer.will_close:
                 self.close()
             return Response(answer.status, _names(answer), data)

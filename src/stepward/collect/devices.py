@@ -40,6 +40,12 @@ class Nvml(Protocol):
     nvmlDeviceGetClockInfo: Callable[[Any, int], int]
     nvmlDeviceGetCurrentClocksThrottleReasons: Callable[[Any], int]
     nvmlDeviceGetTotalEccErrors: Callable[[Any, int, int], int]
+    nvmlDeviceGetRemappedRows: Callable[[Any], Any]
+    nvmlDeviceGetTemperatureThreshold: Callable[[Any, int], int]
+    nvmlDeviceGetCurrPcieLinkWidth: Callable[[Any], int]
+    nvmlDeviceGetMaxPcieLinkWidth: Callable[[Any], int]
+    nvmlDeviceGetNvLinkState: Callable[[Any, int], int]
+    nvmlDeviceGetComputeRunningProcesses: Callable[[Any], Any]
 
 
 class Device(NamedTuple):
@@ -94,14 +100,19 @@ class Devices:
         self._devices = _find(nvml, environ.get("CUDA_VISIBLE_DEVICES")) if nvml is not None else []
         self.failed = 0
 
+    @property
+    def present(self) -> list[Device]:
+        """The devices that were there at the start."""
+        return self._devices
+
     def describe(self) -> list[dict[str, Any]]:
         """The devices for the system tree of the configuration."""
         if self._nvml is None:
             return []
-        driver = _text(_value(self._nvml.nvmlSystemGetDriverVersion))
+        driver = _text(value_of(self._nvml.nvmlSystemGetDriverVersion))
         found = []
         for device in self._devices:
-            memory = _value(self._nvml.nvmlDeviceGetMemoryInfo, device.handle)
+            memory = value_of(self._nvml.nvmlDeviceGetMemoryInfo, device.handle)
             entry = {"device": device.number, "uuid": device.uuid, "name": device.name, "driver": driver}
             found.append(entry | {"memory_total": memory and int(memory.total)})
         return found
@@ -119,22 +130,22 @@ class Devices:
     def _sample_device(self, sample: Sample, device: Device) -> None:
         nvml, handle = self._nvml, device.handle
         assert nvml is not None
-        rates = _value(nvml.nvmlDeviceGetUtilizationRates, handle)
-        memory = _value(nvml.nvmlDeviceGetMemoryInfo, handle)
-        power = _value(nvml.nvmlDeviceGetPowerUsage, handle)
+        rates = value_of(nvml.nvmlDeviceGetUtilizationRates, handle)
+        memory = value_of(nvml.nvmlDeviceGetMemoryInfo, handle)
+        power = value_of(nvml.nvmlDeviceGetPowerUsage, handle)
         values = [
             ("utilization", "%", rates and rates.gpu),
             ("memory_utilization", "%", rates and rates.memory),
             ("memory_used", "B", memory and memory.used),
             ("memory_total", "B", memory and memory.total),
             ("power", "W", None if power is None else power / 1000.0),
-            ("temperature", "°C", _value(nvml.nvmlDeviceGetTemperature, handle, _TEMPERATURE_GPU)),
-            ("clock_sm", "MHz", _value(nvml.nvmlDeviceGetClockInfo, handle, _CLOCK_SM)),
-            ("clock_memory", "MHz", _value(nvml.nvmlDeviceGetClockInfo, handle, _CLOCK_MEMORY)),
-            ("ecc_corrected", "", _value(nvml.nvmlDeviceGetTotalEccErrors, handle, _CORRECTED, _VOLATILE)),
-            ("ecc_uncorrected", "", _value(nvml.nvmlDeviceGetTotalEccErrors, handle, _UNCORRECTED, _VOLATILE)),
+            ("temperature", "°C", value_of(nvml.nvmlDeviceGetTemperature, handle, _TEMPERATURE_GPU)),
+            ("clock_sm", "MHz", value_of(nvml.nvmlDeviceGetClockInfo, handle, _CLOCK_SM)),
+            ("clock_memory", "MHz", value_of(nvml.nvmlDeviceGetClockInfo, handle, _CLOCK_MEMORY)),
+            ("ecc_corrected", "", value_of(nvml.nvmlDeviceGetTotalEccErrors, handle, _CORRECTED, _VOLATILE)),
+            ("ecc_uncorrected", "", value_of(nvml.nvmlDeviceGetTotalEccErrors, handle, _UNCORRECTED, _VOLATILE)),
         ]
-        reasons = _value(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        reasons = value_of(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
         if reasons is not None:
             values += [(f"throttle_{name}", "", bool(reasons & bit)) for name, bit in THROTTLE_REASONS.items()]
         for name, unit, value in values:
@@ -143,17 +154,17 @@ class Devices:
 
 def _find(nvml: Nvml, visible: str | None) -> list[Device]:
     found = []
-    for number in range(_value(nvml.nvmlDeviceGetCount) or 0):
-        handle = _value(nvml.nvmlDeviceGetHandleByIndex, number)
+    for number in range(value_of(nvml.nvmlDeviceGetCount) or 0):
+        handle = value_of(nvml.nvmlDeviceGetHandleByIndex, number)
         if handle is None:
             continue
-        uuid = _text(_value(nvml.nvmlDeviceGetUUID, handle))
+        uuid = _text(value_of(nvml.nvmlDeviceGetUUID, handle))
         if is_visible(number, uuid, visible):
-            found.append(Device(number, uuid, _text(_value(nvml.nvmlDeviceGetName, handle)), handle))
+            found.append(Device(number, uuid, _text(value_of(nvml.nvmlDeviceGetName, handle)), handle))
     return found
 
 
-def _value(read: Callable[..., Any], *arguments: Any) -> Any:
+def value_of(read: Callable[..., Any], *arguments: Any) -> Any:
     """What ``read`` gives, None for anything that it raises: each device lacks something, and a sick one lacks all."""
     try:
         return read(*arguments)

@@ -14,7 +14,7 @@ from stepward.model.frames import Config, LogChunk, Logs, Payload, Source, Statu
 from stepward.model.identity import ulid
 from stepward.model.states import Exit
 from stepward.model.words import SourceKind
-from stepward.spool.journal import Journal, WriterMeta
+from stepward.spool.journal import CAP_BYTES, Journal, WriterMeta
 
 
 def now_us() -> int:
@@ -31,11 +31,18 @@ def writer_meta(plan: Plan, restart: int) -> WriterMeta:
 
 
 class Record:
-    """The journal of one attempt of this wrapper."""
+    """The journal of one attempt of this wrapper, or of an agent.
 
-    def __init__(self, root: str, meta: WriterMeta) -> None:
-        self._journal: Journal | None = guarded("keeping records", lambda: Journal.create(root, meta), None)
+    Attributes:
+        series: series of all rows that were kept; each set of them stays in memory.
+    """
+
+    def __init__(self, root: str, meta: WriterMeta, *, cap_bytes: int = CAP_BYTES) -> None:
+        self._journal: Journal | None = guarded(
+            "keeping records", lambda: Journal.create(root, meta, cap_bytes=cap_bytes), None
+        )
         self._keysets: dict[tuple[tuple[str, str, int | None, int | None], ...], int] = {}
+        self.series = 0
 
     def emit(self, kind: str, payload: Payload) -> bool:
         """Keep a payload; False when it was not kept."""
@@ -54,10 +61,10 @@ class Record:
         """Keep an observation of an end."""
         self.emit("exit", exit)
 
-    def status(self, alive: Sequence[int] = (), stopped: Sequence[int] = (), next_attempt: str | None = None) -> None:
-        """Keep a heartbeat."""
+    def status(self, alive: Sequence[int] = (), stopped: Sequence[int] = (), next_attempt: str | None = None) -> bool:
+        """Keep a heartbeat; False when it was not kept."""
         journal = self._journal
-        self.emit(
+        return self.emit(
             "status",
             Status(
                 at=now_us(),
@@ -77,6 +84,7 @@ class Record:
         series = tuple((reading.metric, reading.unit, reading.device, reading.rank) for reading in readings)
         if series not in self._keysets:
             self._keysets[series] = journal.define(series)
+            self.series += len(series)
         journal.row(self._keysets[series], step, time_us, [reading.value for reading in readings])
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ def _choose(root: str) -> str | None:
 def _unfit(folder: str) -> str | None:
     """Why ``folder`` cannot hold the spool; makes it (0700) where it is missing."""
     kind = file_system(folder)
-    if kind in _NETWORK or kind.startswith("fuse."):
+    if is_network(kind):
         return f"is on a network file system ({kind})"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -59,6 +59,11 @@ def _unfit(folder: str) -> str | None:
     if found.st_uid != os.getuid():
         return f"belongs to another user ({found.st_uid})"
     return None if os.access(folder, os.W_OK | os.X_OK) else "is not writable"
+
+
+def is_network(kind: str) -> bool:
+    """Whether a type of file system lives elsewhere, or in a process that may stand still."""
+    return kind in _NETWORK or kind.startswith("fuse.")
 
 
 def file_system(path: str, mounts: str = "/proc/mounts") -> str:
