@@ -37,7 +37,8 @@ class Phase(msgspec.Struct, gc=False):
 class Attempt(msgspec.Struct):
     """One launch: [start, end), why it ended (None: it is running), what its ranks reported.
 
-    ``after``: steps up to this one are not among ``steps``, they are accounted for elsewhere (``live``).
+    ``after``: steps up to this one are not among ``steps``, they are accounted for elsewhere (``live``), and ``stepped`` is
+    when the first of them began.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Attempt(msgspec.Struct):
     phases: dict[Rank, list[Phase]] = {}
     stalls: list[tuple[int, int]] = []
     after: int | None = None
+    stepped: int | None = None
 
     @property
     def running(self) -> bool:

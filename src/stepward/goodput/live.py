@@ -1,12 +1,14 @@
 """The ledger of a run that goes on: fed event by event, it answers at any time what ``replay`` would answer by now.
 
-What is older than ``fold_steps`` steps is folded into intervals (``settled``), so that memory does not grow with the run;
+What is older than ``fold_steps`` steps is folded into segments (``settled``), so that memory does not grow with the run;
 the rest is accounted for exactly, with the ledger itself. Figures are provisional: events more than ``lateness_s`` behind
-the newest are refused, and a resume into the middle of a folded interval takes its share. A finished run is replayed.
+the newest are refused, a resume into the middle of a folded interval takes its share, and a window that begins inside a
+folded segment takes an even share of it. A finished run is replayed.
 """
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +17,7 @@ from stepward.goodput.events import Event, Rejection, in_order
 from stepward.goodput.history import Attempt, History, Rank, RankStep, Reader
 from stepward.goodput.ideal import WINDOW, RollingMedian, same
 from stepward.goodput.ledger import BUCKETS, Accountant, Ledger, Part
-from stepward.goodput.settled import Interval
+from stepward.goodput.settled import Interval, Owner, Segment, Totals, add, joined, share_of
 from stepward.goodput.survival import NEVER
 
 NS = 1_000_000_000
@@ -25,7 +27,21 @@ FOLD_STEPS = 512
 """Steps of a rank that are kept one by one before they are folded."""
 BATCH = 256
 MAX_INTERVALS = 1024
+"""Segments and intervals that are kept; beyond, the oldest are joined two by two."""
 MAX_REJECTIONS = 1000
+
+
+class Standing(NamedTuple):
+    """The ledger by now, those of the last so many ns of the wall, and each attempt's buckets, by its number.
+
+    ``history`` has all attempts; of their steps and phases only what is not folded.
+    """
+
+    whole: Ledger
+    windows: list[Ledger]
+    by_attempt: dict[int, dict[str, int]]
+    history: History
+    devices: list[int]
 
 
 class LiveLedger:
@@ -43,8 +59,7 @@ class LiveLedger:
         self._waiting: list[Event] = []
         self._newest = self._read_until = -NEVER
         self._since: int | None = None
-        self._intervals: list[Interval] = []
-        self._settled: dict[int, dict[str, int]] = {}
+        self._segments: list[Segment] = []
         self._medians = RollingMedian()
         self._lost_steps = self._overlap = 0
         self._pending = 0
@@ -71,22 +86,46 @@ class LiveLedger:
 
     def catch_up(self, events: Iterable[Event]) -> None:
         """Take in all that there is from ``read_until`` on, in any order; what waited from an earlier time is replaced."""
-        self._waiting = []
+        self.begin_again()
         for event in sorted(events, key=_time):
-            if event.t >= self._read_until:
-                self.feed(event)
+            self.feed_again(event)
+
+    def begin_again(self) -> None:
+        """Forget what waits to be read: everything from ``read_until`` on is told again, by ``feed_again``."""
+        self._waiting = []
+
+    def feed_again(self, event: Event) -> None:
+        """As ``feed``; what lies before ``read_until`` has been read, but for the rest of a hang that goes on."""
+        if event.until is not None and event.t < self._read_until < event.until:
+            event = msgspec.structs.replace(event, t=self._read_until)
+        if event.t >= self._read_until:
+            self.feed(event)
 
     def ledger(self, now: int | None = None) -> Ledger | None:
         """The ledger by now (ns; None: by the newest event); None as long as nothing has begun."""
+        standing = self.standing(now)
+        return None if standing is None else standing.whole
+
+    def standing(self, now: int | None = None, windows: Sequence[int] = ()) -> Standing | None:
+        """The ledger by now with those of the last ``windows`` ns; None as long as nothing has begun."""
         reader = self._twin()
         reader.read(in_order(self._waiting))
         history = reader.history(now)
         if history is None:
             return None
-        begun = history.start
+        begun, rest = history.start, history
         if self._since is not None:
-            history.start = min(self._since, history.end)
-        return self._with_settled(Accountant(history, self._ideal_with(history)), history.end - begun)
+            rest = msgspec.structs.replace(history, start=min(self._since, history.end))
+        ideal = self._ideal_with(rest)
+        whole, totals, devices = self._since_start(rest, ideal, begun)
+        by_attempt: dict[int, dict[str, int]] = {}
+        for (number, _), own in totals.items():
+            if number is not None:
+                mine = by_attempt.setdefault(number, dict.fromkeys(own, 0))
+                for bucket, ns in own.items():
+                    mine[bucket] += ns
+        parts = [self._since_start(rest, whole.ideal, max(begun, history.end - window))[0] for window in windows]
+        return Standing(whole, parts, by_attempt, history, devices)
 
     def rejections(self) -> list[Rejection]:
         """What was refused, the first ``MAX_REJECTIONS``."""
@@ -150,12 +189,16 @@ class LiveLedger:
                 until = min([until, *(block.start for block in own if block.start < until < block.end)])
         return until
 
-    def _settle(self, accountant: Accountant, segment: History) -> None:
-        """Take a segment's steps into intervals and the rest of its time into buckets."""
+    def _settle(self, accountant: Accountant, history: History) -> None:
+        """Take a stretch of the history into a segment: its steps into intervals, the rest of its time into buckets."""
         for start in accountant.survival.starts:
-            self._lose(accountant, start.t, start.step)
-        checkpoints = sorted({step for _, step in segment.durable})
-        for index, devices in enumerate(accountant.devices):
+            for segment in self._segments:
+                segment.lose(start.t, start.step, accountant.account_part)
+        segment = Segment(history.start, history.end, {}, [])
+        self._segments.append(segment)
+        checkpoints = sorted({step for _, step in history.durable})
+        for index, (attempt, devices) in enumerate(zip(history.attempts, accountant.devices, strict=True)):
+            owner: Owner = attempt.number, devices
             interval: Interval | None = None
             for block in accountant.blocks[index]:
                 for part in accountant.parts(index, block):
@@ -163,14 +206,15 @@ class LiveLedger:
                         accountant.account_part(accountant.by_owner[index], part)
                         continue
                     if interval is None or block.rewind or _between(checkpoints, interval.last, part.step):
-                        interval = Interval.of(devices, block.start, part.step)
-                        self._intervals.append(interval)
+                        interval = Interval.of(owner, block.start, part.step)
+                        segment.intervals.append(interval)
                     interval.add(part)
                     self._sample(interval, part)
             accountant.account_outside(index)
-            self._add(devices, accountant.by_owner[index])
+            if any(accountant.by_owner[index].values()):
+                segment.add(owner, accountant.by_owner[index])
         for start_ns, end_ns, bucket, devices in accountant.ownerless():
-            self._add(devices, {bucket: end_ns - start_ns})
+            segment.add((None, devices), {bucket: end_ns - start_ns})
         self._lost_steps += accountant.lost_steps
         self._overlap += accountant.overlap()
         self._thin_out()
@@ -183,25 +227,13 @@ class LiveLedger:
             if self._medians.full and (interval.lowest is None or median < interval.lowest):
                 interval.lowest = median
 
-    def _lose(self, accountant: Accountant, t: int, step: int) -> None:
-        """A start goes back to a step: what intervals hold from there on is lost."""
-        kept: list[Interval] = []
-        for interval in self._intervals:
-            sound, lost = interval.split(step) if interval.started < t else (interval, None)
-            if sound is not None:
-                kept.append(sound)
-            if lost is not None:
-                own = dict.fromkeys(BUCKETS, 0)
-                for part in lost.parts(kept=False):
-                    accountant.account_part(own, part)
-                self._add(lost.devices, own)
-        self._intervals = kept
-
     def _forget(self, snapshot: History, segment: History, last: dict[int, int]) -> None:
         """Drop from the reader what a segment of the snapshot holds; ``last`` is each attempt's last step in it."""
         until = segment.end
         for told, cut in zip(snapshot.attempts, segment.attempts, strict=True):
             attempt = self._reader.attempts[told.number]
+            if attempt.stepped is None:
+                attempt.stepped = min((steps[0].start for steps in cut.steps.values() if steps), default=None)
             for rank, steps in cut.steps.items():
                 del attempt.steps[rank][: len(steps)]
             attempt.after = last.get(told.number, attempt.after)
@@ -212,28 +244,17 @@ class LiveLedger:
         self._reader.early[:] = [phase for phase in self._reader.early if phase.end > until]
 
     def _thin_out(self) -> None:
-        """Join the oldest intervals, two by two, where there are too many."""
-        if len(self._intervals) <= MAX_INTERVALS:
-            return
-        old, self._intervals = self._intervals[: MAX_INTERVALS // 2], self._intervals[MAX_INTERVALS // 2 :]
-        joined: list[Interval] = []
-        for at, interval in enumerate(old):
-            if at % 2 and joined[-1].devices == interval.devices:
-                joined[-1].absorb(interval)
-            else:
-                joined.append(interval)
-        self._intervals = joined + self._intervals
-
-    def _add(self, devices: int, buckets: dict[str, int]) -> None:
-        own = self._settled.setdefault(devices, dict.fromkeys(BUCKETS, 0))
-        for bucket, ns in buckets.items():
-            own[bucket] += ns
+        """Join the oldest segments, two by two, where there is too much."""
+        if sum(1 + len(segment.intervals) for segment in self._segments) > MAX_INTERVALS and len(self._segments) > 1:
+            half = (len(self._segments) + 1) // 2
+            self._segments = [*joined(self._segments[:half]), *self._segments[half:]]
 
     # ── answering ──
 
     def _ideal(self) -> int | None:
         """The ideal of what is folded; None where nothing is."""
-        lowest = min((one.lowest for one in self._intervals if one.lowest is not None), default=None)
+        intervals = (interval for segment in self._segments for interval in segment.intervals)
+        lowest = min((one.lowest for one in intervals if one.lowest is not None), default=None)
         return self._medians.median if lowest is None else lowest
 
     def _ideal_with(self, history: History) -> int | None:
@@ -245,14 +266,37 @@ class LiveLedger:
         long_enough = sum(len(own) for own in rest.blocks) > WINDOW
         return min(folded, rest.ideal) if rest.ideal is not None and long_enough else folded
 
-    def _with_settled(self, accountant: Accountant, wall: int) -> Ledger:
-        """The exact ledger of the rest, with what is folded added to it."""
-        survival, durable = accountant.survival, accountant.survival.durable
-        totals = {devices: dict(own) for devices, own in self._settled.items()}
+    def _since_start(self, rest: History, ideal: int | None, start: int) -> tuple[Ledger, Totals, list[int]]:
+        """The ledger from an instant on: exact for the rest, with what is folded added; time by owner; devices."""
+        accountant = Accountant(msgspec.structs.replace(rest, start=max(rest.start, start)), ideal)
         accountant.lost_steps += self._lost_steps
-        for interval in self._intervals:
+        totals: Totals = {}
+        for segment in self._segments:
+            if segment.end > start:
+                inside = self._totals_of(segment, accountant)
+                if segment.start < start:
+                    inside = share_of(inside, segment.end - start, segment.end - segment.start)
+                for owner, own in inside.items():
+                    add(totals, owner, own)
+        ledger = accountant.ledger()
+        for (_, devices), own in totals.items():
+            for bucket, ns in own.items():
+                ledger.buckets[bucket] += ns
+                ledger.buckets_device[bucket] += ns * devices
+        for attempt, devices, own in zip(rest.attempts, accountant.devices, accountant.by_owner, strict=True):
+            add(totals, (attempt.number, devices), own)
+        ledger.wall, ledger.device = rest.end - start, sum(ledger.buckets_device.values())
+        ledger.overlap_device += self._overlap
+        return ledger, totals, accountant.devices
+
+    @staticmethod
+    def _totals_of(segment: Segment, accountant: Accountant) -> Totals:
+        """The time of a segment by its owners and buckets, as things stand now."""
+        survival, durable = accountant.survival, accountant.survival.durable
+        totals: Totals = {owner: dict(own) for owner, own in segment.totals.items()}
+        for interval in segment.intervals:
             kept, lost = interval.split(survival.first_unkept(interval.started))
-            own = totals.setdefault(interval.devices, dict.fromkeys(BUCKETS, 0))
+            own = dict.fromkeys(BUCKETS, 0)
             pieces = [(lost, False)]
             pieces += [
                 (piece, True) for piece in (kept.split(-NEVER if durable is None else durable + 1) if kept else ())
@@ -260,14 +304,8 @@ class LiveLedger:
             for piece, is_kept in pieces:
                 for part in piece.parts(kept=is_kept) if piece else ():
                     accountant.account_part(own, part)
-        ledger = accountant.ledger()
-        for devices, own in totals.items():
-            for bucket, ns in own.items():
-                ledger.buckets[bucket] += ns
-                ledger.buckets_device[bucket] += ns * devices
-        ledger.wall, ledger.device = wall, sum(ledger.buckets_device.values())
-        ledger.overlap_device += self._overlap
-        return ledger
+            add(totals, interval.owner, own)
+        return totals
 
 
 def _time(event: Event) -> int:

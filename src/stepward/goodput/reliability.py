@@ -123,4 +123,6 @@ def cost_per_second(interval_s: float, save_s: float, mttf_s: float) -> float:
 
 
 def _first_step(attempt: Attempt, otherwise: int) -> int:
+    if attempt.stepped is not None:
+        return attempt.stepped
     return min((steps[0].start for steps in attempt.steps.values() if steps), default=otherwise)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from stepward.goodput import events, history, live
 from stepward.goodput.events import Event
-from stepward.goodput.ledger import account
+from stepward.goodput.ledger import Accountant, account
 from stepward.goodput.live import MAX_INTERVALS, LiveLedger
+from stepward.goodput.reliability import reliability
 from stepward.goodput.report import report
 from stepward.testing.goodput.cases import cases, differences
 
@@ -114,7 +115,7 @@ def test_a_longer_run_keeps_no_more():
         ledger = LiveLedger()
         ledger.feed_all(steady(steps))
         sizes.append(kept(ledger))
-        assert len(ledger._intervals) <= MAX_INTERVALS + 600
+        assert sum(1 + len(segment.intervals) for segment in ledger._segments) <= MAX_INTERVALS + 600
     assert sizes[1] < 1.5 * sizes[0]
 
 
@@ -126,6 +127,71 @@ def test_a_long_run_with_restarts_converges_to_its_replay():
     assert found.wall == exact.wall and found.lost_steps == exact.lost_steps
     for bucket, ns in exact.buckets.items():
         assert abs(found.buckets[bucket] - ns) <= 1000, bucket
+
+
+WINDOWS = [600 * 10**9, 4000 * 10**9]
+
+
+def test_windows_of_what_is_folded_come_near_to_exact_ones():
+    told_events = list(steady(20_000))
+    ledger = LiveLedger()
+    ledger.feed_all(told_events)
+    exact = history.build(told_events, [])
+    standing = ledger.standing(windows=[*WINDOWS, 10**15])
+    ideal = account(exact).ideal
+    for window, found in zip(WINDOWS, standing.windows, strict=False):
+        cut = account(msgspec.structs.replace(exact, start=exact.end - window), ideal)
+        assert found.wall == cut.wall == window == sum(found.buckets.values())
+        # A segment of some 500 steps is cut in two by even shares.
+        for bucket, ns in cut.buckets.items():
+            assert abs(found.buckets[bucket] - ns) <= 60 * 10**9, bucket
+    assert standing.windows[2].buckets == standing.whole.buckets and standing.windows[2].wall == exact.end
+
+
+def test_the_time_of_each_attempt_is_known():
+    told_events = list(steady(5_000))
+    ledger = LiveLedger()
+    ledger.feed_all(told_events)
+    exact = Accountant(history.build(told_events, []), None)
+    exact.ledger()
+    standing = ledger.standing()
+    assert sorted(standing.by_attempt) == [1, 2, 3, 4, 5]
+    for attempt, own in zip(exact.history.attempts, exact.by_owner, strict=True):
+        for bucket, ns in own.items():
+            assert abs(standing.by_attempt[attempt.number][bucket] - ns) <= 1000, (attempt.number, bucket)
+    told_of, known = reliability(standing.history), reliability(exact.history)
+    assert told_of == known and told_of.interruptions == {"crashed": 4}
+
+
+def test_a_hang_that_goes_on_is_taken_in_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(live, "BATCH", 2)
+    ledger, before = LiveLedger(lateness_s=30), list(steady(900))
+    began = before[-1].t
+    for waited in (10, 100, 1000):
+        until = began + waited * 10**9
+        beat = [
+            Event(until, "phase_started", 1, 1, phase="forward"),
+            Event(until, "phase_ended", 1, 1, phase="forward"),
+        ]
+        ledger.catch_up([*before, Event(began, "stall", 1, until=until), *beat])
+        assert ledger.ledger(until).buckets["hang"] == waited * 10**9
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.sampled_from([2, 5]), st.integers(1, 300))
+def test_a_window_holds_its_own_length(events_told, fold_steps, seconds):
+    read, _ = events.read([json.dumps(event).encode() for event in events_told])
+    ledger = LiveLedger(lateness_s=4, fold_steps=fold_steps)
+    before, live.BATCH = live.BATCH, 3
+    try:
+        ledger.feed_all(sorted(read, key=lambda event: event.t))
+    finally:
+        live.BATCH = before
+    standing = ledger.standing(windows=[seconds * 10**9])
+    if standing is not None:
+        (window,) = standing.windows
+        assert window.wall == min(seconds * 10**9, standing.whole.wall) == sum(window.buckets.values())
+        assert min(window.buckets.values()) >= 0
 
 
 def test_what_comes_too_late_is_counted():
