@@ -134,6 +134,18 @@ def hook_signals() -> None:
         return
 
 
+def note_terminated() -> None:
+    """A signal has asked for the end and is being handled: a checkpoint that follows makes it a preemption."""
+    if _end is not None:
+        _end.terminated = True
+
+
+def behind(handler: Any) -> Callable[..., Any] | None:
+    """The handler of a signal that is not ours: itself, or what it stands before; None where there is none."""
+    found = getattr(handler, "prior", None) if getattr(handler, "__module__", None) == __name__ else handler
+    return found if callable(found) else None
+
+
 def signals_replaced() -> bool:
     """Whether somebody has replaced our SIGTERM handler; may be asked in any thread."""
     return getattr(signal.getsignal(signal.SIGTERM), "__module__", None) != __name__
@@ -234,6 +246,7 @@ def _handler(prior: Any) -> Callable[[int, FrameType | None], Any]:
         os.kill(os.getpid(), number)
         return None
 
+    on_terminate.prior = prior  # type: ignore[attr-defined]
     return on_terminate
 
 

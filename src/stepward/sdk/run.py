@@ -8,10 +8,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +33,10 @@ from stepward.sdk.secrets import mask_text, mask_tree
 from stepward.sdk.steps import Columns, PhaseScope, Step, Timer, Waited
 from stepward.spool.records import clamp
 from stepward.spool.roots import warn
+
+if TYPE_CHECKING:
+    from stepward.sdk.autocheckpoint import AutoCheckpoint
+    from stepward.sdk.resume import Resumed
 
 DESCRIBE_S = 1.0
 """How long the end of a short run waits for its trees to be collected."""
@@ -72,6 +76,7 @@ class Run:
         self._said: set[str] = set()
         self.timer = Timer(self)
         self._end: ProcessEnd | None = None
+        self._auto: AutoCheckpoint | None = None
         self._rehook = False
         self._error_at_start = _current_error()
         self._cells = watch_cells()
@@ -97,6 +102,16 @@ class Run:
     def rank(self) -> int:
         """Rank of this process, as known now."""
         return self._presence.me.rank
+
+    @property
+    def attempt(self) -> str:
+        """Attempt key, as known now."""
+        return self._presence.me.attempt
+
+    @property
+    def announced_ranks(self) -> int | None:
+        """Number of ranks that the launcher has said; None where it says none."""
+        return self._presence.me.world
 
     @property
     def url(self) -> str | None:
@@ -138,6 +153,8 @@ class Run:
         """``with run.step(i):`` — progress, duration and phases of one step."""
         if self._finished:
             self._note_late("step")
+        elif self._auto is not None and self._stepped:
+            self._auto.boundary(self._last_step)
         return Step(self.timer, step if type(step) is int else self._as_step(step))
 
     def phase(self, name: str) -> PhaseScope:
@@ -165,6 +182,49 @@ class Run:
         if self._end is not None:
             self._end.note_checkpoint()
         self._mark("checkpoint_durable", now, now, step=clamp(self._as_step(step)))
+
+    def resume(self, folder: object = None) -> "Resumed | None":
+        """The newest checkpoint of ``autocheckpoint`` that is whole, the same on all ranks; None where there is none.
+
+        Its files are read and compared with its manifest; one that is damaged is passed over and shown on the run.
+
+        Args:
+            folder: where the checkpoints are, shared by all ranks; ``checkpoints/<run id>`` where None.
+        """
+        # Imported on use, as below: a run that does not checkpoint does not pay for it.
+        from stepward.sdk import saving
+
+        return saving.resume(self, folder)
+
+    def autocheckpoint(
+        self,
+        save: Callable[[str], object],
+        every: int | None = None,
+        grace: float = 30.0,
+        *,
+        folder: object = None,
+        keep: int = 2,
+        signals: Sequence[str] = ("SIGTERM", "SIGUSR1", "SIGUSR2"),
+    ) -> None:
+        """Save at the boundaries of ``run.step``: every so many steps, and before the end that a signal asks for.
+
+        After the last save the process ends with exit code 75, which says: start me again (docs/resume.md).
+
+        Args:
+            save: called with a folder into which this rank writes its part; what it raises comes out of ``run.step``.
+            every: steps between saves; None saves only before the end.
+            grace: seconds between the signal and the kill: a save that would not fit is not begun.
+            folder: as for ``resume``.
+            keep: complete checkpoints that stay.
+            signals: which ask for the end; those but SIGTERM only where nobody else handles them.
+
+        Raises:
+            Unavailable: ``checkpoint_folder``: the folder cannot be written.
+            UsageError: ``bad_argument``.
+        """
+        from stepward.sdk import saving
+
+        self._auto = saving.begin(self, save, every=every, grace=grace, folder=folder, keep=keep, signals=signals)
 
     def event(self, type: str, title: str = "", **data: Any) -> None:
         """Mark that something happened now: shown on the run's charts."""
@@ -260,6 +320,8 @@ class Run:
         if self._finished:
             self._presence.end(exit, flush_s)
             return
+        if self._auto is not None:
+            self._auto.close()
         self._finished = True
         until = time.monotonic() + flush_s
         self._settle()
@@ -330,6 +392,10 @@ class Run:
         self._mark("checkpoint", start_us, end_us, step=clamp(step), data=data)
         if durable:
             self.checkpoint_durable(step)
+
+    def saved_part(self, step: int, path: str, start_us: int, end_us: int) -> None:
+        """This rank's part of a checkpoint is written; the whole is not complete yet."""
+        self.checkpointed(step, path, start_us, end_us, durable=False)
 
     def _mark(self, type: str, start_us: int, end_us: int, **more: Any) -> None:
         if self._finished:

@@ -54,7 +54,9 @@ def local_rank(environ: Environ) -> int | None:
 
 
 def world(environ: Environ) -> int | None:
-    """Tasks of the step, or of the job."""
+    """Tasks of the step that srun started; None in a batch script, whose process is one whatever the job asked for."""
+    if _step(environ) is None:
+        return None
     return first_integer(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
 
 
