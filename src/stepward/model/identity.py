@@ -30,6 +30,11 @@ def run_id(project: str, named: str) -> str:
     return named if RUN_ID.fullmatch(named) else derived_run_id(project, named)
 
 
+def node_key(cluster: str, node: str) -> str:
+    """Key of the run that a node's agent writes, in the system project of nodes."""
+    return f"node:{cluster}:{node}"
+
+
 def is_project_name(name: str) -> bool:
     """Whether a project may be called so: its folder is, and there a byte that is no letter, digit, _ or - counts three."""
     try:
