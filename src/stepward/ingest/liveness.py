@@ -137,6 +137,8 @@ def _node(sources: list[SourceView], hearing: Hearing, now: int) -> _Node:
     silent = set(ranks) - living - exited
     hung, node = _hung(silent, witnesses, reaped), sources[0].node
     sees = any(witness.kind is SourceKind.WRAPPER or witness.alive for witness in witnesses)
+    # Where agents alone write, in the run of a node, to be heard is to live.
+    sees = sees or (bool(witnesses) and not ranks and not wrappers)
     if living or sees or hung:
         return _Node(True, hung, _unheard(silent, node))
     seen = {rank for wrapper in wrappers for rank in (*wrapper.alive, *wrapper.stopped)}
