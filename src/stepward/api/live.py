@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from stepward.model.resources import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, Run, RunRemoved, RunUpdate
+from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog import Change, Principal
 
 FLUSH_S = 0.3
@@ -39,7 +40,8 @@ class LiveClient:
 
     def watches(self, change: Change) -> bool:
         """Whether this client is told of the run at all."""
-        return (self.all_runs or change.run in self.runs) and self.principal.sees(change.project)
+        listed = self.all_runs and change.project != NODES_PROJECT
+        return (listed or change.run in self.runs) and self.principal.sees(change.project)
 
     def put(self, message: bytes | None) -> None:
         """Queue a message; where the queue is full, everything in it is replaced by ``resync``."""

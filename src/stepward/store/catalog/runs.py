@@ -15,7 +15,7 @@ from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
 from stepward.model.resources import Run, RunConfig, RunEvent, RunPage, Source
-from stepward.model.words import DEFAULT_PROJECT
+from stepward.model.words import DEFAULT_PROJECT, NODES_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
@@ -82,8 +82,8 @@ class Runs:
             raise UsageError(f"limit is 1 to {MAX_PAGE}, not {limit}", code="bad_limit")
         order = Order(sort)
         where = sa.and_(_visible(projects), condition(parse(filter)))
-        if project is not None:
-            where = sa.and_(where, runs.c.project == project)
+        # Runs of nodes are shown to those who name their project alone.
+        where = sa.and_(where, runs.c.project != NODES_PROJECT if project is None else runs.c.project == project)
         rows: list[dict[str, Any]] = []
         with self._database.read() as connection:
             total = connection.execute(sa.select(sa.func.count()).select_from(runs).where(where)).scalar_one()
@@ -225,7 +225,8 @@ def find(connection: sa.Connection, projects: Projects, named: str) -> dict[str,
     """The row of a run by id, unique name or unique beginning of an id; raises as ``Runs.get``."""
     ways = [runs.c.id == named]
     if not RUN_ID.fullmatch(named):
-        ways.append(runs.c.name == named)
+        # A node is not a run that somebody means by a name.
+        ways.append(sa.and_(runs.c.name == named, runs.c.project != NODES_PROJECT))
     if named.startswith("run_") and not RUN_ID.fullmatch(named):
         ways.append(runs.c.id.startswith(named, autoescape=True))
     rows: list[dict[str, Any]] = []
