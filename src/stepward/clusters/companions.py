@@ -1,0 +1,54 @@
+"""Processes of stepward that live and die with a cluster or with one of its nodes: the watcher, the agents."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+
+class Companion(msgspec.Struct, frozen=True, kw_only=True):
+    """One such process.
+
+    Attributes:
+        role: what it is called among the cluster's daemons.
+        argv: what to run.
+        environ: variables beside SLURM_CONF, which it gets anyway.
+        node: the node that it belongs to; None for one of the whole cluster.
+    """
+
+    role: str
+    argv: Sequence[str]
+    environ: Mapping[str, str] = {}
+    node: str | None = None
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """Where companions send what they see."""
+
+    url: str
+    token: str
+
+
+def companions(slurm_name: str, nodes: Sequence[str], server: Server | None, spool: str) -> list[Companion]:
+    """An agent a node and one watcher; none where no server is known, as in a library without one.
+
+    Args:
+        spool: folder below which each keeps its spool, so that it goes with the cluster.
+    """
+    if server is None:
+        return []
+    command = [sys.executable, "-m", "stepward", "agent", "--cluster", slurm_name]
+    base = {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": server.token}
+    watcher = Companion(role="watcher", argv=[*command, "--watch"], environ=base | {"STEPWARD_DIR": f"{spool}/watcher"})
+    return [
+        watcher,
+        *(
+            Companion(
+                role="agent",
+                argv=[*command, "--node", node],
+                environ=base | {"STEPWARD_DIR": f"{spool}/{node}"},
+                node=node,
+            )
+            for node in nodes
+        ),
+    ]

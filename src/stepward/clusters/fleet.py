@@ -1,0 +1,256 @@
+"""All clusters of a server: making, changing and ending them, and restarting what died in them."""
+
+import contextlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Sequence
+
+from stepward.clusters import changes as between
+from stepward.clusters.companions import Server
+from stepward.clusters.operations import Operations
+from stepward.clusters.providers.local import LocalProvider
+from stepward.clusters.providers.local.ports import all_of
+from stepward.clusters.providers.protocol import Provider, Step
+from stepward.clusters.record import ClusterRecord, Records
+from stepward.clusters.spec import ClusterSpec
+from stepward.errors import Conflict, NotFound, StepwardError, UsageError
+from stepward.model.clusters import ClusterPlan, Operation, OperationStep
+from stepward.model.identity import CROCKFORD
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+_log = logging.getLogger("stepward.clusters")
+
+
+class Fleet:
+    """The clusters below a folder.
+
+    Args:
+        data: the server's data folder, or any folder for a library's use.
+        clock: µs since the epoch.
+        server: what the companions of a cluster (by its ``slurm_name``) need to report; None for none.
+        ended: is told the ``slurm_name`` of a cluster that is gone.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        clock: Callable[[], int],
+        *,
+        server: Callable[[str], Server | None] = lambda _: None,
+        ended: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.records = Records(f"{data}/clusters", f"{data}/operations")
+        self.operations = Operations(self.records, clock)
+        self._clock = clock
+        self._server = server
+        self._ended = ended
+
+    # ── changing ──
+
+    def create(self, spec: ClusterSpec, *, name: str | None = None, actor: str = "") -> Operation:
+        """Begin to make a cluster, or go on with one that was half made.
+
+        Raises:
+            UsageError: ``bad_cluster_name``, ``provider_missing``, ``cluster_needs``, ``bad_cluster_folder``.
+            Conflict: ``cluster_exists``, ``cluster_busy``.
+        """
+        name = cluster_name(name or _slug(spec.display_name))
+        with contextlib.ExitStack() as held:
+            record = self._to_create(name, spec, held)
+            steps = self.provider(record).make()
+            return self.operations.begin(record, "create", steps, held.pop_all(), actor=actor, done=self._made)
+
+    def update(self, name: str, spec: ClusterSpec, *, actor: str = "") -> Operation:
+        """Begin to make a cluster what ``spec`` says.
+
+        Raises:
+            NotFound: ``no_such_cluster``.
+            UsageError: ``bad_cluster_spec`` for what cannot be changed; as ``create``.
+            Conflict: ``cluster_busy``, ``cluster_not_ready``, ``nodes_busy``.
+        """
+        self.records.get(name)
+        with contextlib.ExitStack() as held:
+            held.enter_context(self.records.locked(name))
+            record = self.records.get(name)
+            self._check_update(record, spec)
+            record.spec = spec
+            steps = self.provider(record).make()
+            return self.operations.begin(record, "update", steps, held.pop_all(), actor=actor, done=self._made)
+
+    def delete(self, name: str, *, actor: str = "") -> Operation:
+        """Begin to end a cluster, in whatever state it is. Raises as ``Records.get`` and ``Records.locked``."""
+        self.records.get(name)
+        with contextlib.ExitStack() as held:
+            held.enter_context(self.records.locked(name))
+            record = self.records.get(name)
+            steps = self.provider(record).unmake()
+            return self.operations.begin(record, "delete", steps, held.pop_all(), actor=actor, done=self._unmade)
+
+    def plan(self, name: str | None, spec: ClusterSpec) -> ClusterPlan:
+        """What ``create``, or ``update`` where the cluster exists, would do; raises what they would."""
+        name = cluster_name(name or _slug(spec.display_name))
+        try:
+            record = self.records.get(name)
+        except NotFound:
+            record = ClusterRecord(name=name, slurm_name="", spec=spec)
+            self.provider(record).check(spec)
+            added = [f"add pool {pool.id} ({pool.min_nodes} to {pool.max_nodes} nodes)" for pool in spec.node_pools]
+            return ClusterPlan(cluster=name, kind="create", changes=added, steps=_shown(self.provider(record).make()))
+        self._check_update(record, spec)
+        lines = between.changes(record.applied or record.spec, spec)
+        record.spec = spec
+        return ClusterPlan(cluster=name, kind="update", changes=lines, steps=_shown(self.provider(record).make()))
+
+    def plan_delete(self, name: str) -> ClusterPlan:
+        """What ``delete`` would do."""
+        record = self.records.get(name)
+        return ClusterPlan(cluster=name, kind="delete", steps=_shown(self.provider(record).unmake()))
+
+    def resume(self) -> list[Operation]:
+        """Go on with the operations in which the last server was killed."""
+        found = []
+        for name in self.records.names():
+            try:
+                operation = self._resume(name)
+            except StepwardError as error:
+                _log.warning("cluster %s: %s", name, error)
+                continue
+            if operation is not None:
+                found.append(operation)
+        return found
+
+    # ── while they live ──
+
+    def supervise(self) -> None:
+        """Start again what died unasked in clusters that no operation changes; called every few seconds."""
+        for name in self.records.names():
+            try:
+                with self.records.locked(name):
+                    record = self.records.get(name)
+                    again = self.provider(record).supervise() if record.state == "ready" else []
+            except StepwardError as error:
+                if error.code not in ("cluster_busy", "no_such_cluster"):
+                    _log.warning("cluster %s: %s", name, error)
+                continue
+            if again:
+                _log.warning("cluster %s: started again %s", name, ", ".join(again))
+
+    def provider(self, record: ClusterRecord) -> Provider:
+        """The provider of a cluster.
+
+        Raises:
+            UsageError: ``provider_missing``.
+        """
+        if record.spec.provider != "local":
+            raise UsageError(
+                f"provider {record.spec.provider} is not part of this version",
+                code="provider_missing",
+                hint="provider: local makes a cluster on the server's own host",
+            )
+        return LocalProvider(
+            record,
+            self.records.folder(record.name),
+            self.records.put,
+            self._server(record.slurm_name) if record.slurm_name else None,
+            lambda: self._taken_ports(record.name),
+        )
+
+    def of(self, name: str) -> Provider:
+        """The provider of a cluster by name. Raises as ``Records.get``."""
+        return self.provider(self.records.get(name))
+
+    # ── parts of these ──
+
+    def _to_create(self, name: str, spec: ClusterSpec, held: contextlib.ExitStack) -> ClusterRecord:
+        present = self._present(name)
+        if present is not None and present.applied is not None:
+            raise Conflict(
+                f"there is a cluster {name!r} already",
+                code="cluster_exists",
+                hint="`stepward cluster update -f` changes it; another name makes another cluster",
+            )
+        record = present or ClusterRecord(name=name, slurm_name=_slurm_name(name), spec=spec)
+        record.spec = spec
+        self.provider(record).check(spec)
+        held.enter_context(self.records.locked(name))
+        record.created_at = record.created_at or self._clock()
+        return record
+
+    def _check_update(self, record: ClusterRecord, spec: ClusterSpec) -> None:
+        between.refuse_impossible(record.spec, spec)
+        provider = self.provider(record)
+        provider.check(spec)
+        if record.applied is None or record.state == "deleting":
+            raise Conflict(
+                f"cluster {record.name!r} was never ready",
+                code="cluster_not_ready",
+                hint="`stepward cluster create` goes on with it, `delete` ends it",
+            )
+        busy = provider.busy(between.removed_nodes(record.spec, spec))
+        if busy:
+            raise Conflict(
+                "jobs run on nodes that would be removed: "
+                + "; ".join(f"{node}: {', '.join(jobs)}" for node, jobs in busy.items()),
+                code="nodes_busy",
+                hint="drain these nodes and wait, or cancel the jobs",
+                nodes=busy,
+            )
+
+    def _resume(self, name: str) -> Operation | None:
+        record = self.records.get(name)
+        last = self.records.operation(record.operation) if record.operation else None
+        if last is None or last.state != "running" or self.operations.runs(last.id):
+            return None
+        with contextlib.ExitStack() as held:
+            held.enter_context(self.records.locked(name))
+            provider = self.provider(record)
+            steps, done = (provider.unmake(), self._unmade) if last.kind == "delete" else (provider.make(), self._made)
+            return self.operations.begin(
+                record, last.kind, steps, held.pop_all(), actor=last.actor, id=last.id, done=done
+            )
+
+    def _made(self, record: ClusterRecord) -> None:
+        record.state, record.applied = "ready", record.spec
+        self.records.put(record)
+
+    def _unmade(self, record: ClusterRecord) -> None:
+        self._ended(record.slurm_name)
+
+    def _present(self, name: str) -> ClusterRecord | None:
+        try:
+            return self.records.get(name)
+        except NotFound:
+            return None
+
+    def _taken_ports(self, name: str) -> set[int]:
+        others = [self._present(other) for other in self.records.names() if other != name]
+        return {port for other in others if other and other.ports for port in all_of(other.ports)}
+
+
+def cluster_name(name: str) -> str:
+    """``name``, where a cluster may be called so.
+
+    Raises:
+        UsageError: ``bad_cluster_name``.
+    """
+    if not _NAME.fullmatch(name) or name == "host":
+        raise UsageError(
+            f"{name[:40]!r} cannot name a cluster",
+            code="bad_cluster_name",
+            hint="1 to 20 of a-z, 0-9 and -, a letter first; `host` is the Slurm of the server's own host",
+        )
+    return name
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:20].rstrip("-")
+
+
+def _slurm_name(name: str) -> str:
+    """A name that no other cluster has or will have: accounting and run keys hold it."""
+    return f"{name.replace('-', '_')}_{''.join(secrets.choice(CROCKFORD) for _ in range(6))}"
+
+
+def _shown(steps: Sequence[Step]) -> list[OperationStep]:
+    return [OperationStep(key=step.key, title=step.title) for step in steps]
