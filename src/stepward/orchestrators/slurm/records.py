@@ -125,6 +125,7 @@ class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
     gres: str = ""
     gres_used: str = ""
     tres: str = ""
+    allocated_tres: str = ""
     features: str = ""
     boot_at: int | None = None
     slurmd_start_at: int | None = None
