@@ -22,6 +22,7 @@ from stepward.goodput.peaks import peak_of, utilisation
 from stepward.goodput.report import report
 from stepward.goodput.sources import steplines
 from stepward.goodput.sources.records import ASSUMPTIONS, AttemptRecord, Happening, StepRecord, events_of
+from stepward.model.launches import attempt_numbers
 from stepward.model.resources import Run, RunConfig, StepTable, instant
 from stepward.model.words import Clock
 from stepward.store.catalog import Runs
@@ -187,7 +188,7 @@ class Accounts:
 
     def _printed(self, run: Run) -> list[StepRecord]:
         """The steps that a run without the SDK printed: of each attempt's first stream that has step lines."""
-        numbers = {attempt.key: attempt.number for attempt in run.attempts}
+        numbers = attempt_numbers((attempt.key, attempt.number) for attempt in run.attempts)
         found: dict[int, list[StepRecord]] = {}
         for stream in self._logs.streams(run.project, run.id, attempts=numbers):
             if stream.attempt not in found and stream.rank in (None, 0):

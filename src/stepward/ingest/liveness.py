@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from stepward.ingest.hearing import Hearing
+from stepward.model.resources import instant
 from stepward.model.states import Exit, State, Verdict, Witness, settle, verdict
 from stepward.model.words import SourceKind
 
@@ -41,12 +42,34 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
     next_attempt: str | None = None
 
 
+class LaunchView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a watcher said last of the job that an attempt lies in.
+
+    Attributes:
+        state: ``queued``, ``starting`` or ``running``; None where it has not said yet.
+        paused: the scheduler has suspended the job.
+        heard_at: when the watcher was last heard, whatever it said.
+    """
+
+    state: State | None
+    reason: str | None
+    paused: bool
+    heard_at: int
+
+
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt with its sources; ``hang`` is the title of a hang event that is open."""
+    """An attempt with its sources.
+
+    Attributes:
+        sources: those inside, and the watchers whose word is about this attempt.
+        hang: title of a hang event that is open.
+        launch: of the newest attempt of a job alone; what the scheduler says now is not about earlier ones.
+    """
 
     key: str
     sources: Sequence[SourceView]
     hang: str | None = None
+    launch: LaunchView | None = None
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +80,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     signal: str | None = None
     reason: str | None = None
     ended_at: int | None = None
+
+
+_UNDER_WAY = frozenset({State.STARTING, State.RUNNING})
 
 
 class _Node(NamedTuple):
@@ -72,13 +98,20 @@ def attempt_standing(attempt: AttemptView, hearing: Hearing, now: int) -> Standi
     exits = _exits(attempt.sources)
     if any(exit.by is Witness.SCHEDULER for exit in exits):
         return _ended(settle(exits), exits)
+    launch = attempt.launch
     nodes = [_node(list(sources), hearing, now) for sources in _by_node(attempt.sources)]
+    if launch is not None and not nodes:
+        return _told(launch, hearing, now)
+    if launch is not None and launch.paused and hearing.holds(launch.heard_at, now):
+        return Standing(state=State.RUNNING, reason=launch.reason)
     hung = next((node.hung for node in nodes if node.hung), None)
     if any(node.lives or node.hung for node in nodes):
         return _living(attempt, hung, exits, [node.silent for node in nodes if node.silent])
     silent = next((node.silent for node in nodes if node.silent), None)
     if exits and (silent is None or any(verdict(exit).state is not State.FINISHED for exit in exits)):
         return _ended(settle(exits), exits)
+    if launch is not None and launch.state in _UNDER_WAY and hearing.holds(launch.heard_at, now):
+        return Standing(state=State.HUNG, reason=f"{silent or 'nobody is heard'}; the scheduler says that the job runs")
     heard = max((source.heard_at for source in attempt.sources), default=now)
     return Standing(state=State.LOST, reason=silent or "nobody was heard", ended_at=heard)
 
@@ -88,7 +121,9 @@ def run_standing(
 ) -> tuple[State, str | None]:
     """The state of a run and its reason: that of its newest attempt, or ``waiting`` for the next one."""
     if standing.state.terminal and _announced(newest, frozenset(known), hearing, now):
-        return State.WAITING, f"the next attempt is announced; the last one: {_words(standing)}"
+        why = newest.launch.reason if newest.launch is not None else None
+        words = f"the next attempt is announced; the last one: {_words(standing)}"
+        return State.WAITING, f"{words}; now {why}" if why else words
     return standing.state, standing.reason
 
 
@@ -102,6 +137,15 @@ def source_state(source: SourceView, attempt: Standing, hearing: Hearing, now: i
     if attempt.state is State.HUNG and source.kind is SourceKind.RANK:
         return Verdict(State.HUNG)
     return Verdict(State.LOST)
+
+
+def _told(launch: LaunchView, hearing: Hearing, now: int) -> Standing:
+    """The state of an attempt inside of which nobody is heard: the scheduler's, for as long as nothing else is known."""
+    reason = launch.reason
+    if not hearing.holds(launch.heard_at, now):
+        silent = f"watcher not heard since {instant(launch.heard_at)}"
+        reason = f"{silent}; until then: {reason}" if reason else silent
+    return Standing(state=launch.state or State.STARTING, reason=reason)
 
 
 def _exits(sources: Sequence[SourceView]) -> list[Exit]:
@@ -175,7 +219,7 @@ def _hung(silent: set[int], witnesses: list[SourceView], reaped: set[int]) -> st
 def _living(attempt: AttemptView, hung: str | None, exits: list[Exit], silent: list[str]) -> Standing:
     if hung or attempt.hang:
         return Standing(state=State.HUNG, reason=hung or attempt.hang)
-    if not any(source.begun for source in attempt.sources):
+    if not any(source.begun for source in attempt.sources if source.kind is not SourceKind.WATCHER):
         return Standing(state=State.STARTING)
     bad = [exit for exit in exits if verdict(exit).state is not State.FINISHED]
     if bad:

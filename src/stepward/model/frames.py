@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from stepward.errors import IncompatibleVersion, ParseError, TooLarge
-from stepward.model.states import Exit
+from stepward.model.states import Exit, State
 from stepward.model.words import Clock, Int64, RunKind, SourceKind
 
 MAGIC = b"SWFR"
@@ -56,6 +56,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         node: host name.
         pid: process id on the node.
         boot: boot id of the node, so that a pid can be trusted.
+        vouched_by: run whose heartbeats stand for this source's: a watcher beats once for all of its jobs.
     """
 
     kind: SourceKind
@@ -65,6 +66,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     node: str = ""
     pid: Int64 = 0
     boot: str = ""
+    vouched_by: str = ""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -199,6 +201,9 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         stopped: ranks that the wrapper sees stopped (process state T).
         alive: ranks that the wrapper sees running.
         next_attempt: key of the attempt that the launcher has announced.
+        state: what the scheduler says of the job (watchers only): ``queued``, ``starting`` or ``running``.
+        reason: why, in words: what a queued job waits for.
+        paused: the scheduler has suspended the job: no progress is expected of it.
     """
 
     at: Int64
@@ -211,6 +216,9 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     stopped: list[Int64] = msgspec.field(default_factory=list)
     alive: list[Int64] = msgspec.field(default_factory=list)
     next_attempt: str | None = None
+    state: State | None = None
+    reason: str | None = None
+    paused: bool = False
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -246,6 +254,7 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         job: the scheduler's object: {"system": "slurm", "id": "42", ...}.
         ranks: number of ranks that the launcher started or that the world has.
         started_at: when the attempt began, µs since the epoch.
+        nodes: nodes that the scheduler has given to the attempt.
     """
 
     key: str | None = None
@@ -259,6 +268,7 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     job: dict[str, Any] | None = None
     ranks: Int64 | None = None
     started_at: Int64 | None = None
+    nodes: list[str] | None = None
 
 
 Payload = Points | Steps | Logs | Status | Events | Config | Exit

@@ -405,6 +405,15 @@ class Backup(msgspec.Struct):
     path: str
     bytes: int
     created_at: str
+class JobClaim(msgspec.Struct, kw_only=True):
+    """A run that says which job it runs in. ``seq`` grows from claim to claim."""
+
+    seq: int
+    job: str
+    project: str
+    run: str
+
+
 
 
 class Health(msgspec.Struct):

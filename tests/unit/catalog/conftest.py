@@ -9,7 +9,7 @@ from stepward.ingest.protocols import CommittedFrame, MetricSummary
 from stepward.model.frames import Source
 from stepward.model.identity import derived_run_id
 from stepward.model.words import SourceKind
-from stepward.store.catalog import Access, CatalogApplier, Edits, Retention, Runs, open_database
+from stepward.store.catalog import Access, CatalogApplier, Claims, Edits, Retention, Runs, open_database
 
 S = 1_000_000
 T0 = 1_800_000_000 * S
@@ -31,6 +31,7 @@ class Bench:
         self.edits = Edits(self.database, self.hearing, self.clock, self.changes.extend)
         self.retention = Retention(self.database, self.clock)
         self.access = Access(self.database, self.clock)
+        self.claims = Claims(self.database)
 
     def clock(self):
         return self.now

@@ -7,6 +7,7 @@ who may ask (``access``). Points and output rest elsewhere.
 from stepward.store.catalog.access import Access, Principal
 from stepward.store.catalog.applying import CatalogApplier
 from stepward.store.catalog.changes import Change, Listener, nobody
+from stepward.store.catalog.claims import Claims
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.edits import Edits
 from stepward.store.catalog.mending import Mending, Survivor
@@ -19,6 +20,7 @@ __all__ = [
     "CatalogApplier",
     "Change",
     "Database",
+    "Claims",
     "Edits",
     "Listener",
     "Mending",

@@ -25,6 +25,7 @@ class CatalogApplier:
         hearing: when this server could not hear, for leases.
         listener: is told what changed, after the commit.
         abandoned: is told run and metrics whose newest value was abandoned, after the commit.
+        moved: is told runs whose watcher writes elsewhere now, after the commit.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class CatalogApplier:
         hearing: Hearing,
         listener: Listener = nobody,
         abandoned: Callable[[str, list[str]], None] = lambda run, metrics: None,
+        moved: Callable[[str], None] = lambda run: None,
     ) -> None:
         self._database = database
         self._hearing = hearing
         self._listener = listener
         self._abandoned = abandoned
+        self._moved = moved
 
     def apply(self, frames: Sequence[CommittedFrame]) -> None:
         """Apply frames of one project, in commit order."""
@@ -62,6 +65,8 @@ class CatalogApplier:
                 judge(connection, batch.judged, self._hearing, now)
         for run, metrics in batch.dropped.items():
             self._abandoned(run, metrics)
+        for run in batch.moved:
+            self._moved(run)
         self._listener(list(changes.values()))
 
     def applied(self, project: str) -> dict[str, int]:

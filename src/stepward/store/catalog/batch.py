@@ -10,7 +10,9 @@ import sqlalchemy as sa
 
 from stepward.ingest.protocols import CommittedFrame, MetricSummary
 from stepward.model.frames import Config, Events, Logs, Status
+from stepward.model.launches import outer_keys
 from stepward.model.states import Exit, State
+from stepward.model.words import SourceKind
 from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import (
     MAX_LEAVES,
@@ -22,7 +24,9 @@ from stepward.store.catalog.bounds import (
     tree,
 )
 from stepward.store.catalog.changes import Change
+from stepward.store.catalog.claims import MOVED
 from stepward.store.catalog.database import upsert
+from stepward.store.catalog.launches import Launches, claimed_jobs, covered, own_start
 from stepward.store.catalog.reading import run_event
 from stepward.store.catalog.rows import (
     Row,
@@ -49,6 +53,7 @@ class Batch:
     Attributes:
         judged: run -> attempts whose state must be judged again.
         dropped: run -> metrics whose newest value was abandoned, filled by ``write``.
+        moved: runs whose watcher says that it writes elsewhere from now on.
     """
 
     def __init__(self, connection: sa.Connection, project: str, frames: Sequence[CommittedFrame]) -> None:
@@ -56,11 +61,15 @@ class Batch:
         self._project = project
         self.judged: dict[str, set[str]] = {}
         self.dropped: dict[str, list[str]] = {}
+        self.moved: set[str] = set()
         runs = {frame.run for frame in frames}
         self._runs: dict[str, Row] = {row["id"]: row for row in self._load(schema.runs, "id", runs)}
         self._attempts: dict[str, dict[str, Row]] = {run: {} for run in runs}
         for row in self._load(schema.attempts, "run", runs):
             self._attempts[row["run"]][row["key"]] = row
+        self._launches = Launches(self._load(schema.launches, "run", runs))
+        self._gone: list[tuple[str, str]] = []
+        self._claims: dict[tuple[str, str], Row] = {}
         self._sources = {
             (row["run"], row["writer"], row["attempt"]): row
             for row in self._load(schema.sources, "writer", {frame.writer for frame in frames})
@@ -89,7 +98,8 @@ class Batch:
                 self._take_status(payload, attempt, source)
             elif isinstance(payload, Exit):
                 self._take_exit(payload, source)
-                self._judge(frame.run, attempt["key"])
+                for row in covered(source["attempt"], self._attempts[frame.run].values()):
+                    self._judge(frame.run, row["key"])
             elif isinstance(payload, Config):
                 self._take_config(payload, run, attempt, source)
             elif isinstance(payload, Events):
@@ -119,14 +129,36 @@ class Batch:
         return run
 
     def _attempt(self, frame: CommittedFrame) -> Row:
-        key = text(frame.source.attempt)
-        attempt = self._attempts[frame.run].get(key)
+        """The attempt that a frame is about: of a watcher's, the newest one inside the launch that it sees."""
+        key, of_run = text(frame.source.attempt), self._attempts[frame.run]
+        watched = frame.source.kind is SourceKind.WATCHER
+        inside = covered(key, of_run.values()) if watched else []
+        if inside:
+            return inside[-1]
+        attempt: Row | None = of_run.get(key)
         if attempt is None:
-            attempt = self._attempts[frame.run][key] = new_attempt(frame)
+            attempt = of_run[key] = new_attempt(frame)
             self._renumber(frame.run)
+        elif attempt["watched_only"]:
+            attempt |= {"watched_only": False, "world": None, "own_started_at": new_attempt(frame)["started_at"]}
+            self._renumber(frame.run)
+        if not watched:
+            self._replace_placeholders(frame.run, key)
         return attempt
 
+    def _replace_placeholders(self, run: str, key: str) -> None:
+        """What stood for the launches around an attempt until it was heard goes."""
+        for outer in outer_keys(key):
+            row = self._attempts[run].get(outer)
+            if row is not None and row["watched_only"]:
+                del self._attempts[run][outer]
+                self._gone.append((run, outer))
+                self._renumber(run)
+
     def _renumber(self, run: str) -> None:
+        starts = self._launches.starts(run, self._attempts[run])
+        for row in self._attempts[run].values():
+            row["own_started_at"], row["started_at"] = own_start(row), starts[row["key"]]
         attempts = sorted(self._attempts[run].values(), key=lambda row: (row["started_at"], row["key"]))
         for number, row in enumerate(attempts, 1):
             row["number"] = number
@@ -135,7 +167,7 @@ class Batch:
         self._restitch.add(run)
 
     def _source(self, frame: CommittedFrame, attempt: Row) -> Row:
-        who, key = frame.source, (frame.run, frame.writer, attempt["key"])
+        who, key = frame.source, (frame.run, frame.writer, text(frame.source.attempt))
         row = self._sources.get(key)
         offset = int64(frame.received_at - frame.sent_at)
         if row is None:
@@ -162,6 +194,10 @@ class Batch:
         source |= seen
         source["next_attempt"] = announced
         source["status_at"] = int64(status.at)
+        if source["kind"] == SourceKind.WATCHER and self._launches.take_status(
+            source["run"], source["attempt"], status
+        ):
+            self._judge(source["run"], attempt["key"])
         source["phase"] = None if status.phase is None else text(status.phase)
         for name in ("pending", "dropped", "gaps"):
             source[name] = max(0, int64(getattr(status, name)))
@@ -190,10 +226,14 @@ class Batch:
             row = event_row(event, source)
             self._events[source["run"], row["id"]] = row
             change.events.append(run_event(row, attempt["number"]))
+            if event.type == MOVED and source["kind"] == SourceKind.WATCHER:
+                self.moved.add(source["run"])
         self._judge(source["run"], attempt["key"])
 
     def _take_config(self, config: Config, run: Row, attempt: Row, source: Row) -> None:
-        if config.name and not run["name_edited"]:
+        watched = source["kind"] == SourceKind.WATCHER
+        # A job's name is the least of names: it never takes the place of one that the program gave.
+        if config.name and not run["name_edited"] and (not watched or run["name"] in (run["id"], run["key"])):
             run["name"] = text(config.name)
         if config.key:
             run["key"] = text(config.key)
@@ -203,18 +243,26 @@ class Batch:
             run["kind"] = config.kind.value
         if config.tags and not run["tags_edited"]:
             self._tags.setdefault(run["id"], set()).update(text(tag) for tag in config.tags if tag)
-        if config.ranks is not None:
+        if config.ranks is not None and (not watched or attempt["watched_only"]):
             attempt["world"] = max(int32(config.ranks), attempt["world"] or 0)
-        if config.started_at is not None:
-            self._start(attempt, corrected(config.started_at, source["offset_us"]))
+        started_at = None if config.started_at is None else corrected(config.started_at, source["offset_us"])
+        if watched:
+            if self._launches.take_config(run["id"], source["attempt"], config, started_at):
+                self._renumber(run["id"])
+        elif started_at is not None:
+            self._start(attempt, started_at)
+        if not watched:
+            for cluster, job in claimed_jobs(config):
+                claim = {"cluster": cluster, "job": job, "run": run["id"], "project": self._project}
+                self._claims.setdefault((cluster, job), claim)
         self._take_trees(run["id"], config)
 
     def _start(self, attempt: Row, started_at: int) -> None:
         if attempt["announced_start"]:
-            started_at = min(started_at, attempt["started_at"])
+            started_at = min(started_at, own_start(attempt))
         attempt["announced_start"] = True
-        if started_at != attempt["started_at"]:
-            attempt["started_at"] = started_at
+        if started_at != own_start(attempt):
+            attempt["own_started_at"] = started_at
             self._renumber(attempt["run"])
 
     def _take_trees(self, run: str, config: Config) -> None:
@@ -259,8 +307,13 @@ class Batch:
             self._finish(run)
         upsert(write, schema.projects, _projects(self._project, runs), keep=("created_at",))
         upsert(write, schema.runs, runs, keep=("notes", "name_edited", "tags_edited", "created_at"))
+        for run_id, key in self._gone:
+            table = schema.attempts.c
+            write.execute(sa.delete(schema.attempts).where(table.run == run_id, table.key == key))
         upsert(write, schema.attempts, [row for run in runs for row in self._attempts[run["id"]].values()])
         upsert(write, schema.sources, list(self._sources.values()))
+        self._launches.write(write)
+        self._write_claims()
         for run_id, config in self._configs.items():
             upsert(write, schema.configs, [config])
             self._write_leaves(run_id, config["user"])
@@ -271,9 +324,17 @@ class Batch:
         return self._changes
 
     def _finish(self, run: Row) -> None:
-        newest = max(self._attempts[run["id"]].values(), key=lambda row: row["number"])
-        if newest["last_step"] is not None:
-            run["step"] = newest["last_step"]
+        stepped = [row for row in self._attempts[run["id"]].values() if row["last_step"] is not None]
+        if stepped:
+            run["step"] = max(stepped, key=lambda row: row["number"])["last_step"]
+
+    def _write_claims(self) -> None:
+        """A job belongs to the run that claimed it first."""
+        table = schema.claims.c
+        for (cluster, job), claim in self._claims.items():
+            known = sa.select(table.seq).where(table.cluster == cluster, table.job == job)
+            if self._connection.execute(known).first() is None:
+                self._connection.execute(sa.insert(schema.claims).values(claim))
 
     def _write_leaves(self, run: str, user: Row) -> None:
         rows = {}

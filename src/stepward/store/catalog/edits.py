@@ -26,6 +26,8 @@ _OF_A_RUN = (
     schema.config_leaves,
     schema.tags,
     schema.events,
+    schema.launches,
+    schema.claims,
     schema.ledgers,
     schema.applied,
 )

@@ -7,7 +7,7 @@ import msgspec
 from stepward.ingest.protocols import CommittedFrame
 from stepward.model.frames import Config, Event, Events, Logs, Source, Status
 from stepward.model.states import Exit, State
-from stepward.model.words import RunKind
+from stepward.model.words import RunKind, SourceKind
 from stepward.store.catalog.bounds import MAX_LONG_TEXT, int32, int64, maybe_int64, text, tree
 
 Row = dict[str, Any]
@@ -41,6 +41,7 @@ def new_run(frame: CommittedFrame) -> Row:
 
 def new_attempt(frame: CommittedFrame) -> Row:
     """The row of an attempt with its first frame; its start is a guess until a configuration says it."""
+    started_at = heard_at(frame) or frame.received_at
     return {
         "run": frame.run,
         "key": text(frame.source.attempt),
@@ -50,8 +51,10 @@ def new_attempt(frame: CommittedFrame) -> Row:
         "signal": None,
         "reason": None,
         "world": None,
-        "started_at": heard_at(frame) or frame.received_at,
+        "started_at": started_at,
         "announced_start": False,
+        "own_started_at": started_at,
+        "watched_only": frame.source.kind is SourceKind.WATCHER,
         "ended_at": None,
         "first_step": None,
         "last_step": None,
@@ -106,6 +109,7 @@ def new_source(key: tuple[str, str, str], offset: int) -> Row:
         "alive": [],
         "stopped": [],
         "exits": None,
+        "vouched_by": None,
     }
 
 
@@ -117,6 +121,7 @@ def who_writes(source: Source) -> Row:
         "role": text(source.role),
         "node": text(source.node),
         "pid": max(0, int64(source.pid)),
+        "vouched_by": text(source.vouched_by, 64) or None,
     }
 
 

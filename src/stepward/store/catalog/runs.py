@@ -14,11 +14,13 @@ from stepward.errors import Conflict, NotFound, UsageError
 from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
+from stepward.model.launches import attempt_numbers, outer_keys
 from stepward.model.resources import Run, RunConfig, RunEvent, RunPage, Source
 from stepward.model.words import DEFAULT_PROJECT, NODES_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
+from stepward.store.catalog.launches import Inside, nodes_of
 from stepward.store.catalog.paging import Order
 from stepward.store.catalog.reading import (
     attempt_resource,
@@ -27,8 +29,8 @@ from stepward.store.catalog.reading import (
     run_resource,
     source_resource,
 )
-from stepward.store.catalog.schema import attempts, configs, events, latest, runs, sources, tags
-from stepward.store.catalog.standing import place_of, reaped_ranks
+from stepward.store.catalog.schema import attempts, configs, events, latest, launches, runs, sources, tags
+from stepward.store.catalog.standing import place_of, reaped_ranks, vouched_rows
 
 Projects = Sequence[str] | None
 MAX_PAGE = 500
@@ -46,8 +48,8 @@ class RunHead(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Attempt key -> number."""
-        return {row["key"]: row["number"] for row in self.attempts}
+        """Attempt key -> number; of a launch, that of the newest attempt inside."""
+        return attempt_numbers((row["key"], row["number"]) for row in self.attempts)
 
 
 class Runs:
@@ -139,11 +141,12 @@ class Runs:
         with self._database.read() as connection:
             run = find(connection, projects, named)["id"]
             found = connection.execute(sa.select(attempts).where(attempts.c.run == run)).mappings()
-            numbers = {row["key"]: dict(row) for row in found}
-            rows = [dict(row) for row in connection.execute(sa.select(sources).where(sources.c.run == run)).mappings()]
+            inside = Inside(map(dict, found))
+            query = sa.select(sources).where(sources.c.run == run)
+            rows = vouched_rows(connection, connection.execute(query).mappings())
         reaped = reaped_ranks(rows)
         all_sources = [
-            source_resource(row, numbers[row["attempt"]], reaped.get(place_of(row), ()), self._hearing, now)
+            source_resource(row, inside.newest(row["attempt"]), reaped.get(place_of(row), ()), self._hearing, now)
             for row in rows
         ]
         return sorted(all_sources, key=lambda source: (source.attempt, source.kind, source.rank or 0, source.writer))
@@ -152,14 +155,14 @@ class Runs:
         """The newest events of a run, oldest first; at most ``MAX_EVENTS``."""
         with self._database.read() as connection:
             run = find(connection, projects, named)["id"]
-            query = sa.select(events, attempts.c.number.label("_number"))
-            query = query.outerjoin(attempts, sa.and_(attempts.c.run == run, attempts.c.key == events.c.attempt))
-            query = query.where(events.c.run == run)
+            found = connection.execute(sa.select(attempts).where(attempts.c.run == run)).mappings()
+            inside = Inside(map(dict, found))
+            query = sa.select(events).where(events.c.run == run)
             if type is not None:
                 query = query.where(events.c.type == type)
             query = query.order_by(events.c.started_at.desc(), events.c.id.desc()).limit(MAX_EVENTS)
             rows = connection.execute(query).mappings().all()
-        return [run_event(dict(row), row["_number"]) for row in reversed(rows)]
+        return [run_event(dict(row), inside.number_at(row["attempt"], row["started_at"])) for row in reversed(rows)]
 
     def _filled(self, connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
         found = {row["id"]: run_resource(row) for row in rows}
@@ -175,9 +178,12 @@ class Runs:
             run.pending += row.pending
             run.dropped += row.dropped
             run.gaps += row.gaps
+        launched = nodes_of(connection.execute(sa.select(launches).where(launches.c.run.in_(ids))).mappings())
         query = sa.select(attempts).where(attempts.c.run.in_(ids)).order_by(attempts.c.number)
         for attempt in connection.execute(query).mappings():
             nodes, ranks = seen.get((attempt["run"], attempt["key"]), (set(), set()))
+            for key in (attempt["key"], *outer_keys(attempt["key"])):
+                nodes.update(launched.get((attempt["run"], key), ()))
             found[attempt["run"]].attempts.append(attempt_resource(dict(attempt), sorted(nodes), len(ranks)))
         # The many rows of a page: plain tuples, since anything richer takes longer than the query.
         query = sa.select(latest.c.run, latest.c.metric, latest.c.step, latest.c.value)

@@ -4,18 +4,20 @@ Called in two places: at the end of a batch of frames, for the attempts whose ev
 runs that are live, because silence is evidence too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from stepward.ingest.hearing import Hearing
-from stepward.ingest.liveness import AttemptView, SourceView, Standing, attempt_standing, run_standing
+from stepward.ingest.liveness import AttemptView, LaunchView, SourceView, Standing, attempt_standing, run_standing
+from stepward.model.launches import covers
 from stepward.model.states import Exit, State
 from stepward.model.words import SourceKind
 from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import int64
+from stepward.store.catalog.launches import covered
 from stepward.store.catalog.rows import corrected
 
 _exits = msgspec.msgpack.Decoder(list[Exit])
@@ -27,10 +29,11 @@ Place = tuple[str, str, int | None]
 def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> set[str]:
     """Set the states of the given attempts, of each run's newest attempt and of the runs; returns the runs that changed."""
     changed = set()
+    evidence = _Evidence(connection, runs)
     for run, rows in _attempts(connection, runs).items():
         newest = max(rows, key=lambda row: row["number"])
         judged = [row for row in rows if row["key"] in runs[run] or row is newest or not State(row["state"]).terminal]
-        views = _views(connection, run, [row["key"] for row in judged])
+        views = {row["key"]: evidence.view(row, rows) for row in judged}
         standings = {row["key"]: attempt_standing(views[row["key"]], hearing, now) for row in judged}
         for row in judged:
             if _write_attempt(connection, row, standings[row["key"]]):
@@ -87,24 +90,67 @@ def reaped_ranks(rows: Iterable[Row]) -> dict[Place, list[Exit]]:
     return found
 
 
-def _attempts(connection: sa.Connection, runs: Iterable[str]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _attempts(connection: sa.Connection, runs: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
     query = sa.select(schema.attempts).where(schema.attempts.c.run.in_(sorted(runs)))
     for row in connection.execute(query).mappings():
         found.setdefault(row["run"], []).append(dict(row))
     return found
 
 
-def _views(connection: sa.Connection, run: str, keys: list[str]) -> dict[str, AttemptView]:
-    table, events = schema.sources, schema.events
-    sources: dict[str, list[SourceView]] = {key: [] for key in keys}
-    query = sa.select(table).where(table.c.run == run, table.c.attempt.in_(keys))
-    for row in connection.execute(query).mappings():
-        sources[row["attempt"]].append(source_view(dict(row)))
-    open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None))
-    query = sa.select(events.c.attempt, events.c.title).where(events.c.run == run, open_hang)
-    hangs = {row.attempt: row.title or "a hang was reported" for row in connection.execute(query)}
-    return {key: AttemptView(key=key, sources=sources[key], hang=hangs.get(key)) for key in keys}
+def vouched_rows(connection: sa.Connection, rows: Iterable[sa.RowMapping]) -> list[dict[str, Any]]:
+    """Rows of ``sources``, each as heard as the run that vouches for it."""
+    found = [dict(row) for row in rows]
+    vouchers = {row["vouched_by"] for row in found if row["vouched_by"]}
+    table = schema.sources.c
+    query = sa.select(table.run, sa.func.max(table.heard_at)).where(table.run.in_(sorted(vouchers))).group_by(table.run)
+    heard = {run: at or 0 for run, at in connection.execute(query)} if vouchers else {}
+    for row in found:
+        row["heard_at"] = max(heard.get(row["vouched_by"], 0), row["heard_at"] or 0) or None
+    return found
+
+
+class _Evidence:
+    """What was heard of some runs, read with one question a table: many runs are judged every second."""
+
+    def __init__(self, connection: sa.Connection, runs: Iterable[str]) -> None:
+        self._sources: dict[str, dict[str, list[SourceView]]] = {}
+        self._launches: dict[str, list[Row]] = {}
+        self._hangs: dict[tuple[str, str], str] = {}
+        wanted = sorted(runs)
+        sources, events, launches = schema.sources, schema.events, schema.launches
+        rows = connection.execute(sa.select(sources).where(sources.c.run.in_(wanted))).mappings()
+        for row in vouched_rows(connection, rows):
+            self._sources.setdefault(row["run"], {}).setdefault(row["attempt"], []).append(source_view(row))
+        open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None))
+        query = sa.select(events.c.run, events.c.attempt, events.c.title).where(events.c.run.in_(wanted), open_hang)
+        for hang in connection.execute(query):
+            self._hangs[hang.run, hang.attempt] = hang.title or "a hang was reported"
+        for launch in connection.execute(sa.select(launches).where(launches.c.run.in_(wanted))).mappings():
+            self._launches.setdefault(launch["run"], []).append(dict(launch))
+
+    def view(self, attempt: Row, attempts: Sequence[dict[str, Any]]) -> AttemptView:
+        """What is known of one of the attempts of a run."""
+        run, key = attempt["run"], attempt["key"]
+        of_run = self._sources.get(run, {})
+        sources = [source for source in of_run.get(key, []) if source.kind is not SourceKind.WATCHER]
+        ended = any(source.exits for source in sources)
+        launch = None
+        for row in self._launches.get(run, []):
+            if not covers(row["key"], key):
+                continue
+            watchers = [source for source in of_run.get(row["key"], []) if source.kind is SourceKind.WATCHER]
+            newest = covered(row["key"], attempts)[-1] is attempt
+            # How the job ended is not how an earlier part of it did, where that part's end was seen.
+            sources += watchers if newest or not ended else []
+            launch = _launch_view(row, watchers) if newest else launch
+        return AttemptView(key=key, sources=sources, hang=self._hangs.get((run, key)), launch=launch)
+
+
+def _launch_view(row: Row, watchers: Sequence[SourceView]) -> LaunchView:
+    state = None if row["state"] is None else State(row["state"])
+    heard = max((watcher.heard_at for watcher in watchers), default=0)
+    return LaunchView(state=state, reason=row["reason"], paused=row["paused"], heard_at=heard)
 
 
 def _write_attempt(connection: sa.Connection, row: Row, standing: Standing) -> bool:
