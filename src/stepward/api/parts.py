@@ -12,7 +12,7 @@ from stepward.api.live import LiveHub
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
-from stepward.store.catalog import Access, Edits, Retention, Runs
+from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
 
@@ -76,6 +76,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     origins: frozenset[str]
     runs: Runs
     edits: Edits
+    claims: Claims
     retention: Retention
     access: Access
     points: PointsStore

@@ -12,6 +12,7 @@ from litestar.types import LifespanHook
 
 from stepward.api import (
     backups,
+    claims,
     goodput,
     health,
     ingest,
@@ -31,7 +32,7 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, goodput, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
+MODULES = (backups, claims, goodput, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
 
 
 def application(

@@ -37,10 +37,21 @@ from stepward.model.resources import Backup
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
+from stepward.server.moves import Moves
 from stepward.server.retention import Sweeper
 from stepward.server.worker import tick_until
 from stepward.settings import ServerFile, server_files
-from stepward.store.catalog import Access, CatalogApplier, Change, Edits, Mending, Retention, Runs, open_database
+from stepward.store.catalog import (
+    Access,
+    CatalogApplier,
+    Change,
+    Claims,
+    Edits,
+    Mending,
+    Retention,
+    Runs,
+    open_database,
+)
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -121,7 +132,8 @@ class Server:
         self.local = access.set_local(self.folder.token(), getpass.getuser())
         # The catalog comes last: who is told of new output by it finds it in the log store.
         self.mending = Mending(self.catalog, runs, lambda head, metric: newest_survivor(points, head, metric), listener)
-        catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note)
+        self.moves = Moves()
+        catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
         return Parts(
             clock=now_us,
@@ -133,6 +145,7 @@ class Server:
             origins=frozenset(self.settings.allowed_hosts),
             runs=runs,
             edits=Edits(self.catalog, hearing, now_us, listener),
+            claims=Claims(self.catalog),
             retention=Retention(self.catalog, now_us),
             access=access,
             points=points,
@@ -191,15 +204,25 @@ class Server:
                 parts.logs.delete_run(project, run)
                 parts.points.delete_run(project, run)
 
+    def clear_moved(self) -> None:
+        """Delete the runs that stood for jobs which turned out to have runs of their own."""
+        self.moves.clear(self.parts)
+
     async def _start(self) -> None:
         self._ended = asyncio.Event()
+        self.moves.resume(self.parts)
         sweeper = Sweeper(self.parts)
         await self.parts.live.start()
         self._ticking = asyncio.create_task(
             tick_until(
                 self.parts,
                 self._ended,
-                each_second=[self.parts.edits.judge_live, self.mending.mend, sweeper.sweep],
+                each_second=[
+                    self.parts.edits.judge_live,
+                    self.mending.mend,
+                    sweeper.sweep,
+                    self.clear_moved,
+                ],
                 each_minute=[self.parts.access.remember_use, self.catalog.tidy, self.finish_deletions, sweeper.look],
             )
         )
