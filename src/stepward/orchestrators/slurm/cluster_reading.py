@@ -22,6 +22,8 @@ _NODE_KEYS = (
     "ResumeAfterTime", "CfgTRES", "AllocTRES", "CapWatts", "CurrentWatts", "AveWatts", "ExtSensorsJoules",
     "ExtSensorsWatts", "ExtSensorsTemp", "Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName",
 )  # fmt: skip
+SLURMD_PORT = 6818
+"""Slurm's own default, which its answers leave out (slurm.conf(5), SlurmdPort)."""
 _PARTITION_KEY = re.compile(r"(?:^|\s)([A-Z]\w*)=")
 _REASON = re.compile(r"(?P<words>.*?)\s*\[(?P<who>[^\]@]*)@(?P<when>[^\]]*)\]", re.DOTALL)
 _PING = re.compile(r"Slurmctld\(([^)]*)\) at (\S+) is (\w+)")
@@ -82,6 +84,7 @@ def _node(fields: dict[str, str]) -> SlurmNode:
         reason_at=moment(told["when"]) if told else None,
         partitions=_names(fields.get("Partitions", "")),
         address=fields.get("NodeAddr", ""),
+        port=integer(fields.get("Port", "")) or SLURMD_PORT,
         host=fields.get("NodeHostName", ""),
         cpus=integer(fields.get("CPUTot", "")) or 0,
         allocated_cpus=integer(fields.get("CPUAlloc", "")) or 0,

@@ -103,6 +103,7 @@ class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
         flags: further states: ``DRAIN``, ``NOT_RESPONDING``, ``CLOUD``, ``POWERED_DOWN``, ``MAINTENANCE``, ...
         reason, reason_by, reason_at: why somebody took it out of service.
         memory_mb, allocated_memory_mb, free_memory_mb: MiB.
+        address, port: where its slurmd listens.
         gres: generic resources as configured, ``gpu:h100:8``; gres_used where the answer has it.
         boot_at, slurmd_start_at: µs since the epoch.
     """
@@ -115,6 +116,7 @@ class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
     reason_at: int | None = None
     partitions: tuple[str, ...] = ()
     address: str = ""
+    port: int = 6818
     host: str = ""
     cpus: int = 0
     allocated_cpus: int = 0
