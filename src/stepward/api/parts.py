@@ -9,10 +9,12 @@ from litestar.di import NamedDependency
 
 from stepward.api.accounts import Accounts
 from stepward.api.live import LiveHub
+from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
+from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
 
@@ -86,6 +88,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     hearing: Hearing
     waiting: Waiting
     live: LiveHub
+    nodes: Nodes
+    slurm_nodes: SlurmNodes
     problems: Callable[[], list[str]]
     backup: Callable[[str | None], Backup]
 

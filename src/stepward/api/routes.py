@@ -18,6 +18,7 @@ from stepward.api import (
     ingest,
     logs,
     measures,
+    nodes,
     points,
     projects,
     runs,
@@ -32,7 +33,7 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, claims, goodput, health, ingest, logs, measures, points, projects, runs, session, tokens, updates)
+MODULES = (backups, claims, goodput, health, ingest, logs, measures, nodes, points, projects, runs, session, tokens, updates)
 
 
 def application(

@@ -29,17 +29,21 @@ from stepward.api.parts import Parts, Waiting
 from stepward.api.points import newest_survivor
 from stepward.api.routes import application
 from stepward.api.session import login_url
+from stepward.clusters.health import HealthWatch, watched_clusters
+from stepward.clusters.record import Records
+from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.errors import StepwardError, UsageError
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
 from stepward.model.resources import Backup
+from stepward.orchestrators.slurm.commands import Slurm
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
 from stepward.server.moves import Moves
 from stepward.server.retention import Sweeper
-from stepward.server.worker import tick_until
+from stepward.server.worker import repeat_until, tick_until
 from stepward.settings import ServerFile, server_files
 from stepward.store.catalog import (
     Access,
@@ -52,6 +56,8 @@ from stepward.store.catalog import (
     Runs,
     open_database,
 )
+from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -135,6 +141,14 @@ class Server:
         self.moves = Moves()
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
+        managed = Records(f"{data}/clusters", f"{data}/operations")
+        nodes = Nodes(self.catalog, listener)
+        slurm_nodes = SlurmNodes(
+            lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()
+        )
+        self.health = HealthWatch(
+            lambda: watched_clusters(managed), nodes, slurm_nodes, Actions(self.catalog, now_us), hearing, now_us
+        )
         return Parts(
             clock=now_us,
             version=stepward.__version__,
@@ -154,6 +168,8 @@ class Server:
             ingestor=Ingestor(points, appliers, now_us),
             hearing=hearing,
             waiting=Waiting(now_us),
+            nodes=nodes,
+            slurm_nodes=slurm_nodes,
             live=live,
             problems=self._problems,
             backup=self._backup,
@@ -227,10 +243,14 @@ class Server:
             )
         )
 
+        # Apart from the clockwork: a Slurm that does not answer holds nobody else up.
+        self._watching = asyncio.create_task(repeat_until(self._ended, self.health.look))
+
     async def _stop(self) -> None:
         self._ended.set()
         await self.parts.live.stop()
         await self._ticking
+        await self._watching
         await self.parts.ingestor.stop()
         await asyncio.to_thread(self.close)
 

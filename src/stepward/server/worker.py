@@ -25,13 +25,23 @@ async def tick_until(
         ticks += 1
         parts.hearing.tick(parts.clock(), waiting_since=parts.waiting.since())
         for work in [*each_second, *(each_minute if ticks % HOUSEKEEPING_TICKS == 0 else [])]:
-            try:
-                await asyncio.to_thread(work)
-            except StepwardError as error:
-                _log.warning("%s", error)
-            except Exception:
-                # The clockwork must not stop: without it no dead run would ever be called dead.
-                _log.exception("%s failed", work)
+            await _tried(work)
+
+
+async def repeat_until(ended: asyncio.Event, work: Callable[[], object], pause_s: float = TICK_S) -> None:
+    """Repeat work that may take long beside the clockwork, until ``ended`` is set; what fails is logged and tried again."""
+    while not await _set_within(ended, pause_s):
+        await _tried(work)
+
+
+async def _tried(work: Callable[[], object]) -> None:
+    try:
+        await asyncio.to_thread(work)
+    except StepwardError as error:
+        _log.warning("%s", error)
+    except Exception:
+        # The clockwork must not stop: without it no dead run would ever be called dead.
+        _log.exception("%s failed", work)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:

@@ -1,0 +1,159 @@
+"""Nodes: those of the clusters with their health, and those of a run with what they measured while the run had them.
+
+A node's series belong to the system project ``_nodes``. On the page of a run they are read with the run's permissions, and
+only from the interval in which an attempt had the node; what a node measured of another run's job stays out.
+"""
+
+from typing import Annotated, Any, Literal
+
+from litestar import Response, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+
+from stepward.api.answer import AnyRequest, answer
+from stepward.api.auth import Who
+from stepward.api.parts import Given, Parts
+from stepward.errors import NotFound
+from stepward.model.nodes import Node, RunNode
+from stepward.model.resources import Chart, Run, Series, instant
+from stepward.model.words import NODES_PROJECT
+from stepward.store.catalog import Principal, RunHead
+from stepward.store.catalog.nodes import NodeHead
+from stepward.store.points.protocol import MAX_BUCKETS, By, ChartQuery
+
+_OF_JOBS = "system/job/"
+
+
+@get("/api/v1/nodes", operation_id="list_nodes", sync_to_thread=True)
+def list_nodes(
+    request: AnyRequest, parts: Given, who: Who, cluster: FromQuery[str | None] = None
+) -> Response[list[Node]]:
+    """The nodes of all clusters, or of one, by cluster and name."""
+    return answer(request, _with_slurm(parts, parts.nodes.nodes(who.projects, cluster), cluster))
+
+
+@get("/api/v1/clusters/{cluster:str}/nodes/{node:str}", operation_id="get_node", sync_to_thread=True)
+def get_node(
+    request: AnyRequest, parts: Given, who: Who, cluster: FromPath[str], node: FromPath[str]
+) -> Response[Node]:
+    """One node: heartbeat, checks, newest readings, what Slurm says, its jobs and their runs."""
+    found = _with_slurm(parts, parts.nodes.nodes(who.projects, cluster, node), cluster)
+    one = next((one for one in found if one.name == node), None)
+    if one is None:
+        raise NotFound(
+            f"there is no node {node!r} in cluster {cluster!r}", code="no_such_node", hint="`stepward nodes` lists them"
+        )
+    return answer(request, one)
+
+
+@get("/api/v1/runs/{run:str}/nodes", operation_id="list_run_nodes", sync_to_thread=True)
+def list_run_nodes(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]) -> Response[list[RunNode]]:
+    """The nodes of each attempt of a run, the interval in which it had them, and what may be charted of them."""
+    found, head = parts.runs.get(who.projects, run), parts.runs.head(who.projects, run)
+    cluster, job = _place(parts, who, found)
+    rows = {row["number"]: row for row in head.attempts}
+    series: dict[str, list[Series]] = {}
+    answers = []
+    for attempt in found.attempts:
+        row = rows[attempt.number]
+        for name in attempt.nodes:
+            node = parts.nodes.head(cluster, name)
+            if node is not None and node.run not in series:
+                every = parts.points.series(NODES_PROJECT, node.run)
+                series[node.run] = [one for one in every if _may_read(one.metric, job)]
+            answers.append(
+                RunNode(
+                    node=name,
+                    cluster=node.cluster if node is not None else cluster,
+                    attempt=attempt.number,
+                    started_at=instant(row["started_at"]),
+                    ended_at=None if row["ended_at"] is None else instant(row["ended_at"]),
+                    known=node is not None,
+                    series=series[node.run] if node is not None else [],
+                )
+            )
+    return answer(request, answers)
+
+
+@get("/api/v1/runs/{run:str}/nodes/{node:str}/points", operation_id="get_run_node_chart", sync_to_thread=True)
+def get_run_node_chart(
+    *,
+    request: AnyRequest,
+    parts: Given,
+    who: Who,
+    run: FromPath[str],
+    node: FromPath[str],
+    metric: FromQuery[str],
+    attempt: FromQuery[int | None] = None,
+    x: FromQuery[Literal["time", "relative"]] = "time",
+    start: FromQuery[float | None] = None,
+    end: FromQuery[float | None] = None,
+    buckets: Annotated[int, QueryParameter(ge=1, le=MAX_BUCKETS)] = 1000,
+    by: FromQuery[By] = "none",
+    device: FromQuery[int | None] = None,
+) -> Response[Chart]:
+    """A metric of a node while an attempt (the newest that had it) had the node; ``relative`` to the run's start."""
+    found, head = parts.runs.get(who.projects, run), parts.runs.head(who.projects, run)
+    numbers = [one.number for one in found.attempts if node in one.nodes and attempt in (None, one.number)]
+    cluster, job = _place(parts, who, found)
+    known = parts.nodes.head(cluster, node) if numbers and _may_read(metric, job) else None
+    if known is None:
+        which = "" if attempt is None else f" in attempt {attempt}"
+        raise NotFound(
+            f"run {found.name!r} has no {metric} of node {node!r}{which}",
+            code="no_such_node",
+            hint="/api/v1/runs/{run}/nodes lists nodes and series",
+        )
+    row = next(row for row in head.attempts if row["number"] == max(numbers))
+    first, last = _interval(parts, head, row, known, x)
+    query = ChartQuery(
+        run=known.run,
+        metric=metric,
+        x=x,
+        start=first if start is None else max(start, first),
+        end=last if end is None else min(end, last),
+        buckets=buckets,
+        by=by,
+        device=device,
+        run_started_us=head.started_at - known.offset_us,
+    )
+    return answer(request, parts.points.chart(NODES_PROJECT, query))
+
+
+def _interval(parts: Parts, head: RunHead, row: dict[str, Any], node: NodeHead, x: str) -> tuple[float, float]:
+    """Begin and end of an attempt on the node's clock, in units of ``x``."""
+    ended = parts.clock() if row["ended_at"] is None else row["ended_at"]
+    origin = head.started_at if x == "relative" else node.offset_us
+    return (row["started_at"] - origin) / 1e6, (ended - origin) / 1e6
+
+
+def _place(parts: Parts, who: Principal, run: Run) -> tuple[str | None, str | None]:
+    """Cluster and job of a run, as its key or its scheduler says; None where neither does."""
+    system, _, rest = (run.key or "").partition(":")
+    if system == "slurm" and ":" in rest:
+        cluster, _, job = rest.rpartition(":")
+        return cluster, job.partition("#")[0]
+    told = parts.runs.config(who.projects, run.id).system.get("job")
+    if isinstance(told, dict) and isinstance(told.get("cluster"), str):
+        return told["cluster"], str(told.get("id") or "") or None
+    return None, None
+
+
+def _may_read(metric: str, job: str | None) -> bool:
+    """What a node measured of a job is for the job's own run; all else it says of itself."""
+    return not metric.startswith(_OF_JOBS) or (job is not None and metric.startswith(f"{_OF_JOBS}{job}/"))
+
+
+def _with_slurm(parts: Parts, nodes: list[Node], cluster: str | None) -> list[Node]:
+    """Nodes with what Slurm says; those that only Slurm knows are there, too."""
+    known = {(one.cluster, one.name): one for one in nodes}
+    clusters = {one.cluster for one in nodes} | (
+        {cluster} if cluster is not None else set(parts.slurm_nodes.clusters())
+    )
+    for name in clusters:
+        for node, told in parts.slurm_nodes.of(name).items():
+            one = known.setdefault((name, node), Node(name=node, cluster=name, state="unknown"))
+            one.slurm = told
+    return [known[key] for key in sorted(known)]
+
+
+ROUTES = [list_nodes, get_node, list_run_nodes, get_run_node_chart]
