@@ -61,7 +61,8 @@ Source = Annotated[
 ]
 Mtu = Annotated[int, Meta(ge=576, le=65536, description="bytes from 576 to 65536")]
 Rate = Annotated[float, Meta(gt=0, description="MB/s above 0")]
-Expiry = Annotated[int, Meta(ge=2, le=600, description="seconds from 2 to 600")]
+Expiry = Annotated[int, Meta(ge=5, le=600, description="seconds from 5 to 600; Slurm takes less than 5 for 120")]
+Grace = Annotated[int, Meta(ge=1, le=600, description="seconds from 1 to 600")]
 Timeout = Annotated[int, Meta(ge=5, le=3600, description="seconds from 5 to 3600")]
 
 
@@ -157,7 +158,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     cred_expire_s: Expiry = 5
     slurmd_timeout_s: Timeout = 30
-    kill_wait_s: Expiry = 10
+    kill_wait_s: Grace = 10
     suspend_after_s: Timeout = 300
     resume_timeout_s: Timeout = 60
 

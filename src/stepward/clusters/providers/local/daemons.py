@@ -28,9 +28,11 @@ class Daemon(msgspec.Struct, frozen=True, kw_only=True):
 
 def munged(layout: Layout) -> Daemon:
     """The cluster's own munged; the host's, if any, is not touched."""
+    # It refuses a socket that others cannot reach; in a data folder that only root may enter, that is meant.
     argv = [
         "munged",
         "--foreground",
+        *(["--force"] if closed(layout.folder) else []),
         f"--socket={layout.munge_socket}",
         f"--key-file={layout.path('munge', 'munge.key')}",
         f"--pid-file={layout.path('munge', 'munged.pid')}",

@@ -1,0 +1,126 @@
+"""Real Slurm clusters for every integration test that wants one: daemons of Slurm on this host, ended with the tests.
+
+``slurm_cluster`` is shared by the tests of a process and is clean and whole at each test's beginning; ``new_slurm_cluster`` makes
+one of a test's own.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stepward.clusters.fleet import Fleet
+from stepward.clusters.providers.local.needs import is_usable
+from stepward.clusters.reading import spec_of
+from stepward.clusters.spec import ClusterSpec
+
+
+class Lab:
+    """A cluster of the local provider, and Slurm's own commands on it."""
+
+    def __init__(self, fleet: Fleet, name: str) -> None:
+        self.fleet = fleet
+        self.name = name
+        record = fleet.records.get(name)
+        self.slurm_name = record.slurm_name
+        self.spec: ClusterSpec = record.spec
+        self.provider = fleet.of(name)
+        self.folder = fleet.records.folder(name)
+        self.conf = f"{self.folder}/etc/slurm.conf"
+        self.nodes = [f"{pool.id}-{n}" for pool in record.spec.node_pools for n in range(pool.min_nodes)]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """A clean environment in which Slurm's commands reach this cluster."""
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "SLURM_CONF": self.conf}
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60) -> str:
+        """Run one of Slurm's commands; what it prints."""
+        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=timeout)
+        assert not check or done.returncode == 0, f"{argv}: {done.stderr}"
+        return done.stdout
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit a shell command by ``sbatch --wrap``; the job's id."""
+        return self.run("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", script).strip()
+
+    def job_state(self, job: str) -> str:
+        """Slurm's word for the state of a job."""
+        shown = self.run("scontrol", "-o", "show", "job", job, check=False)
+        return next((part[9:] for part in shown.split() if part.startswith("JobState=")), "")
+
+    def node_state(self, node: str) -> str:
+        """Slurm's short word for the state of a node."""
+        return self.run("sinfo", "-h", "-N", "-n", node, "-o", "%t").split()[0]
+
+    def wait(self, true: Callable[[], bool], seconds: float = 60) -> None:
+        """Wait until something is so; fails with the queue and the nodes where it does not become so."""
+        until = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > until:
+                raise AssertionError(self.run("squeue", check=False) + self.run("sinfo", "-N", "-l", check=False))
+            time.sleep(0.1)
+
+    def tidy(self) -> None:
+        """Cancel every job, switch every node on, and undo drains and downs."""
+        for state in ("PENDING", "RUNNING", "SUSPENDED"):
+            self.run("scancel", f"--state={state}", check=False)
+        for node in self.nodes:
+            self.provider.power_on(node)
+        self.wait(lambda: not self.run("squeue", "-h").strip())
+        for node in self.nodes:
+            if self.node_state(node) != "idle":
+                self.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+        self.wait(lambda: all(self.node_state(node) == "idle" for node in self.nodes))
+
+
+Labs = Callable[..., Lab]
+
+
+@pytest.fixture(scope="session")
+def new_slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
+    """Makes a cluster: ``new_slurm_cluster(name="lab", nodes=4, spares=0, **spec)``; it ends with the tests."""
+    why = is_usable()
+    if why is not None:
+        pytest.skip(f"no real Slurm: {why}")
+    made: list[tuple[Fleet, str]] = []
+
+    def make(name: str = "lab", *, nodes: int = 4, spares: int = 0, **spec: object) -> Lab:
+        fleet = Fleet(str(tmp_path_factory.mktemp("slurm")), lambda: time.time_ns() // 1000)
+        wanted = {"display_name": name, **lab_spec(nodes, spares), **spec}
+        operation = fleet.create(spec_of(wanted), name=name)
+        made.append((fleet, name))
+        operation = fleet.operations.wait(operation.id, 120)
+        assert operation.state == "done", operation.error
+        return Lab(fleet, name)
+
+    yield make
+    for fleet, name in made:
+        if name in fleet.records.names():
+            operation = fleet.operations.wait(fleet.delete(name).id, 120)
+            assert operation.state == "done", operation.error
+
+
+@pytest.fixture(scope="session")
+def _shared_slurm_cluster(new_slurm_cluster: Labs) -> Lab:
+    return new_slurm_cluster()
+
+
+@pytest.fixture
+def slurm_cluster(_shared_slurm_cluster: Lab) -> Iterator[Lab]:
+    """Four nodes of 4 CPUs and 2 GPUs with accounting, partition ``main``; idle at the test's beginning."""
+    yield _shared_slurm_cluster
+    _shared_slurm_cluster.tidy()
+
+
+def lab_spec(nodes: int, spares: int) -> dict[str, object]:
+    """Pools, partitions and short time-outs of a cluster for tests."""
+    shape = {"cpus": 4, "memory_mb": 8000, "gpus": 2, "gpu_type": "h100"}
+    pool = {"id": "n", "min_nodes": nodes, "max_nodes": nodes + spares, "shape": shape}
+    return {
+        "node_pools": [pool],
+        "partitions": [{"id": "main", "node_pools": ["n"], "default": True}],
+        "controller": {"accounting": True, "rest": False},
+        "slurm": {"cred_expire_s": 5, "slurmd_timeout_s": 30, "kill_wait_s": 2, "suspend_after_s": 20},
+    }
