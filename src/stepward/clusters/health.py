@@ -158,6 +158,7 @@ class HealthWatch:
     def __init__(
         self,
         clusters: Callable[[], Mapping[str, Watched]],
+        *,
         nodes: Nodes,
         slurm_nodes: SlurmNodes,
         actions: Actions,

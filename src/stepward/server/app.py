@@ -147,7 +147,12 @@ class Server:
             lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()
         )
         self.health = HealthWatch(
-            lambda: watched_clusters(managed), nodes, slurm_nodes, Actions(self.catalog, now_us), hearing, now_us
+            lambda: watched_clusters(managed),
+            nodes=nodes,
+            slurm_nodes=slurm_nodes,
+            actions=Actions(self.catalog, now_us),
+            hearing=hearing,
+            clock=now_us,
         )
         return Parts(
             clock=now_us,

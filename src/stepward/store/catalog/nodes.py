@@ -138,7 +138,7 @@ def _heard(connection: sa.Connection, ids: Sequence[str]) -> dict[str, tuple[int
 
 def _trees(connection: sa.Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     query = sa.select(configs.c.run, configs.c.system)
-    return {run: system for run, system in _in_parts(connection, query, configs.c.run, ids)}
+    return dict(map(tuple, _in_parts(connection, query, configs.c.run, ids)))
 
 
 def _values(connection: sa.Connection, ids: Sequence[str]) -> dict[str, dict[str, float]]:
