@@ -4,7 +4,7 @@ A node's series belong to the system project ``_nodes``. On the page of a run th
 only from the interval in which an attempt had the node; what a node measured of another run's job stays out.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from litestar import Response, get
 from litestar.params import FromPath, FromQuery, QueryParameter
@@ -14,10 +14,9 @@ from stepward.api.auth import Who
 from stepward.api.parts import Given, Parts
 from stepward.errors import NotFound
 from stepward.model.nodes import Node, RunNode
-from stepward.model.resources import Chart, Run, Series, instant
+from stepward.model.resources import Chart, Run, Series, instant, microseconds
 from stepward.model.words import NODES_PROJECT
-from stepward.store.catalog import Principal, RunHead
-from stepward.store.catalog.nodes import NodeHead
+from stepward.store.catalog import Principal
 from stepward.store.points.protocol import MAX_BUCKETS, By, ChartQuery
 
 _OF_JOBS = "system/job/"
@@ -48,29 +47,26 @@ def get_node(
 @get("/api/v1/runs/{run:str}/nodes", operation_id="list_run_nodes", sync_to_thread=True)
 def list_run_nodes(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]) -> Response[list[RunNode]]:
     """The nodes of each attempt of a run, the interval in which it had them, and what may be charted of them."""
-    found, head = parts.runs.get(who.projects, run), parts.runs.head(who.projects, run)
+    found = parts.runs.get(who.projects, run)
     cluster, job = _place(parts, who, found)
-    rows = {row["number"]: row for row in head.attempts}
     series: dict[str, list[Series]] = {}
     answers = []
-    for attempt in found.attempts:
-        row = rows[attempt.number]
-        for name in attempt.nodes:
-            node = parts.nodes.head(cluster, name)
-            if node is not None and node.run not in series:
-                every = parts.points.series(NODES_PROJECT, node.run)
-                series[node.run] = [one for one in every if _may_read(one.metric, job)]
-            answers.append(
-                RunNode(
-                    node=name,
-                    cluster=node.cluster if node is not None else cluster,
-                    attempt=attempt.number,
-                    started_at=instant(row["started_at"]),
-                    ended_at=None if row["ended_at"] is None else instant(row["ended_at"]),
-                    known=node is not None,
-                    series=series[node.run] if node is not None else [],
-                )
+    for one in _allocations(parts, who, found):
+        node = parts.nodes.head(cluster, one.node)
+        if node is not None and node.run not in series:
+            every = parts.points.series(NODES_PROJECT, node.run)
+            series[node.run] = [told for told in every if _may_read(told.metric, job)]
+        answers.append(
+            RunNode(
+                node=one.node,
+                cluster=node.cluster if node is not None else cluster,
+                attempt=one.attempt,
+                started_at=instant(one.started_at),
+                ended_at=None if one.ended_at is None else instant(one.ended_at),
+                known=node is not None,
+                series=series[node.run] if node is not None else [],
             )
+        )
     return answer(request, answers)
 
 
@@ -92,10 +88,10 @@ def get_run_node_chart(
     device: FromQuery[int | None] = None,
 ) -> Response[Chart]:
     """A metric of a node while an attempt (the newest that had it) had the node; ``relative`` to the run's start."""
-    found, head = parts.runs.get(who.projects, run), parts.runs.head(who.projects, run)
-    numbers = [one.number for one in found.attempts if node in one.nodes and attempt in (None, one.number)]
+    found = parts.runs.get(who.projects, run)
+    had = [one for one in _allocations(parts, who, found) if one.node == node and attempt in (None, one.attempt)]
     cluster, job = _place(parts, who, found)
-    known = parts.nodes.head(cluster, node) if numbers and _may_read(metric, job) else None
+    known = parts.nodes.head(cluster, node) if had and _may_read(metric, job) else None
     if known is None:
         which = "" if attempt is None else f" in attempt {attempt}"
         raise NotFound(
@@ -103,8 +99,9 @@ def get_run_node_chart(
             code="no_such_node",
             hint="/api/v1/runs/{run}/nodes lists nodes and series",
         )
-    row = next(row for row in head.attempts if row["number"] == max(numbers))
-    first, last = _interval(parts, head, row, known, x)
+    one = max(had, key=lambda one: (one.attempt, one.started_at))
+    started_us = parts.runs.head(who.projects, run).started_at
+    first, last = _interval(one, started_us if x == "relative" else known.offset_us, parts.clock())
     query = ChartQuery(
         run=known.run,
         metric=metric,
@@ -114,16 +111,45 @@ def get_run_node_chart(
         buckets=buckets,
         by=by,
         device=device,
-        run_started_us=head.started_at - known.offset_us,
+        run_started_us=started_us - known.offset_us,
     )
     return answer(request, parts.points.chart(NODES_PROJECT, query))
 
 
-def _interval(parts: Parts, head: RunHead, row: dict[str, Any], node: NodeHead, x: str) -> tuple[float, float]:
-    """Begin and end of an attempt on the node's clock, in units of ``x``."""
-    ended = parts.clock() if row["ended_at"] is None else row["ended_at"]
-    origin = head.started_at if x == "relative" else node.offset_us
-    return (row["started_at"] - origin) / 1e6, (ended - origin) / 1e6
+class Allocation(NamedTuple):
+    """A node that an attempt had, and when: µs on the server's clock."""
+
+    node: str
+    attempt: int
+    started_at: int
+    ended_at: int | None
+
+
+def _allocations(parts: Parts, who: Principal, run: Run) -> list[Allocation]:
+    """The nodes of a run's attempts: as the scheduler told of the allocation, else as long as the attempt was."""
+    told: dict[tuple[int, str], Allocation] = {}
+    for event in parts.runs.events(who.projects, run.id, "allocation"):
+        names = event.data.get("nodes")
+        for name in names if isinstance(names, list) and event.attempt is not None else ():
+            began, ended = (
+                microseconds(event.started_at),
+                None if event.ended_at is None else microseconds(event.ended_at),
+            )
+            told[event.attempt or 0, str(name)] = Allocation(str(name), event.attempt or 0, began, ended)
+    found = []
+    for attempt in run.attempts:
+        began = microseconds(attempt.started_at or run.created_at)
+        ended = None if attempt.ended_at is None else microseconds(attempt.ended_at)
+        for name in attempt.nodes:
+            whole = Allocation(name, attempt.number, began, ended)
+            found.append(told.get((attempt.number, name), whole))
+    return found
+
+
+def _interval(had: Allocation, origin_us: int, now: int) -> tuple[float, float]:
+    """Begin and end of an allocation in seconds after ``origin_us``."""
+    ended = now if had.ended_at is None else had.ended_at
+    return (had.started_at - origin_us) / 1e6, (ended - origin_us) / 1e6
 
 
 def _place(parts: Parts, who: Principal, run: Run) -> tuple[str | None, str | None]:

@@ -17,6 +17,7 @@ from stepward.client.stream import open_lines
 from stepward.client.transport import ANSWER_S, Transport
 from stepward.errors import NotFound, ParseError, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
+from stepward.model.nodes import Node, RunNode
 from stepward.model.resources import (
     Backup,
     Chart,
@@ -245,6 +246,20 @@ class Client:
         """Live updates of all runs (``runs``) and of the details of some (``run``)."""
         asked = [("runs", "1")] * runs + [("run", one) for one in run or []]
         return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
+
+    # ── nodes ──
+
+    def nodes(self, *, cluster: str | None = None) -> list[Node]:
+        """The nodes of all clusters, or of one."""
+        return self._get("/api/v1/nodes", {"cluster": cluster}, list[Node])
+
+    def node(self, cluster: str, node: str) -> Node:
+        """A node."""
+        return self._get(f"/api/v1/clusters/{_segment(cluster)}/nodes/{_segment(node)}", {}, Node)
+
+    def run_nodes(self, run: str) -> list[RunNode]:
+        """The nodes of each attempt of a run, with their intervals and series."""
+        return self._get(f"{_run(run)}/nodes", {}, list[RunNode])
 
     # ── one request ──
 

@@ -1,0 +1,143 @@
+"""``stepward nodes``: the nodes of the clusters, whether each lives, and what is wrong with it."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from stepward.cli.connection import connect
+from stepward.cli.figures import ago, figure
+from stepward.cli.table import Column, Format, FormatOption, show, terminal, write_csv, write_json, write_table
+from stepward.cli.text import safe
+from stepward.errors import Conflict, NotFound
+from stepward.model.nodes import Node, NodeCheck, NodeJob
+
+app = typer.Typer(help="Nodes: heartbeat, health checks, load, jobs.", invoke_without_command=True)
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Only this cluster.")]
+
+_COLOURS = {"live": "green", "lost": "bold red", "stopped": "yellow", "unknown": "yellow"}
+_RESULTS = {"ok": "green", "bad": "bold red", "unknown": "yellow"}
+
+
+@app.callback()
+def list_nodes(context: typer.Context, *, cluster: ClusterOption = None, output: FormatOption = Format.TABLE) -> None:
+    """List the nodes."""
+    if context.invoked_subcommand is None:
+        found = connect().nodes(cluster=cluster)
+        show(output, columns(time.time()), found, empty="no node has been heard: run `stepward agent` on each")
+
+
+@app.command("show")
+def show_node(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    *,
+    cluster: ClusterOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show a node: heartbeat, checks, newest readings, what Slurm says, its jobs."""
+    client = connect()
+    if cluster is None:
+        cluster = _cluster_of(node, [one for one in client.nodes() if one.name == node])
+    found = client.node(cluster, node)
+    now = time.time()
+    if output is Format.JSON:
+        write_json(found)
+    elif output is Format.CSV:
+        write_csv(columns(now), [found])
+    else:
+        _describe(found, now)
+
+
+def columns(now: float) -> list[Column[Node]]:
+    """The columns of a list of nodes, seen at ``now`` (seconds since the epoch)."""
+    return [
+        Column("cluster", lambda node: node.cluster, flexible=True),
+        Column("name", lambda node: node.name),
+        Column("state", lambda node: node.state, style=lambda node: _COLOURS[node.state]),
+        Column("slurm", lambda node: node.slurm.state if node.slurm else None),
+        Column("bad", lambda node: node.bad, lambda node: " ".join(node.bad) or "-", flexible=True, style=_alarm),
+        Column("cpu", lambda node: node.cpu, lambda node: _percent(node.cpu), right=True, title="CPU"),
+        Column("load", lambda node: node.load, lambda node: figure(node.load), right=True, spare=True),
+        Column("memory_used", lambda node: node.memory_used, _memory, right=True, title="MEMORY"),
+        Column("devices", lambda node: len(node.devices), right=True, spare=True),
+        Column("jobs", lambda node: [job.name for job in node.jobs], lambda node: str(len(node.jobs)), right=True),
+        Column("last_heard_at", lambda node: node.last_heard_at, lambda node: ago(node.last_heard_at, now), right=True),
+        Column("reason", lambda node: node.slurm.reason if node.slurm else None, flexible=True, spare=True),
+    ]
+
+
+CHECKS: list[Column[NodeCheck]] = [
+    Column("check", lambda check: check.name),
+    Column("result", lambda check: check.result, style=lambda check: _RESULTS[check.result]),
+    Column("severity", lambda check: check.severity, spare=True),
+    Column("value", lambda check: check.value, lambda check: figure(check.value), right=True),
+    Column("reason", lambda check: check.reason, flexible=True),
+]
+JOBS: list[Column[NodeJob]] = [
+    Column("job", lambda job: job.name),
+    Column("processes", lambda job: job.processes, right=True),
+    Column("devices", lambda job: job.devices),
+    Column("run", lambda job: job.run),
+]
+
+
+def facts(node: Node, now: float) -> list[tuple[str, str]]:
+    """What is known about a node, as (name, words)."""
+    slurm = node.slurm
+    told = ""
+    if slurm is not None:
+        told = slurm.state + (f": {slurm.reason}" if slurm.reason else "") + ("" if slurm.responding else ", no answer")
+    every = [
+        ("cluster", node.cluster),
+        ("since", f"{ago(node.since, now)} ({node.since})" if node.since else ""),
+        ("heard", ago(node.last_heard_at, now) if node.last_heard_at else ""),
+        ("slurm", told),
+        (
+            "cpu",
+            f"{_percent(node.cpu)} of {node.cpus or '?'} CPUs, load {figure(node.load)}"
+            if node.cpu is not None
+            else "",
+        ),
+        ("memory", _memory(node) if node.memory_used is not None else ""),
+        ("devices", ", ".join(str(device.get("name", "?")) for device in node.devices)),
+        ("run", node.run or ""),
+    ]
+    return [(name, value) for name, value in every if value]
+
+
+def _cluster_of(node: str, found: list[Node]) -> str:
+    if not found:
+        raise NotFound(f"there is no node {node!r}", code="no_such_node", hint="`stepward nodes` lists them")
+    if len(found) > 1:
+        named = ", ".join(one.cluster for one in found)
+        raise Conflict(f"{len(found)} clusters have a node {node!r}", code="ambiguous_name", hint=f"--cluster: {named}")
+    return found[0].cluster
+
+
+def _describe(node: Node, now: float) -> None:
+    from rich.text import Text
+
+    out = terminal()
+    out.print(Text.assemble((safe(node.name), "bold"), "  ", (node.state, _COLOURS[node.state])), soft_wrap=True)
+    for name, value in facts(node, now):
+        out.print(Text(f"  {name:<9} {safe(value)}"), soft_wrap=True)
+    if node.checks:
+        print()
+        write_table(CHECKS, node.checks)
+    if node.jobs:
+        print()
+        write_table(JOBS, node.jobs)
+
+
+def _alarm(node: Node) -> str:
+    return "bold red" if node.bad else ""
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} %"
+
+
+def _memory(node: Node) -> str:
+    if node.memory_used is None or node.memory_total is None:
+        return "-"
+    return f"{node.memory_used / 2**30:.1f} of {node.memory_total / 2**30:.1f} GiB"
