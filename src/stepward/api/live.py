@@ -13,7 +13,8 @@ import msgspec
 
 from stepward.model.resources import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, Run, RunRemoved, RunUpdate
 from stepward.model.words import NODES_PROJECT
-from stepward.store.catalog import Change, Principal
+from stepward.store.catalog import Change, Metrics, Principal
+from stepward.store.catalog.newest import FIRST
 
 FLUSH_S = 0.3
 KEEP_ALIVE_S = 15.0
@@ -30,12 +31,14 @@ class LiveClient:
     Args:
         all_runs: tell of every run in the principal's projects.
         runs: runs whose points, output and events are told, too.
+        metrics: newest values that it wants of a run.
     """
 
-    def __init__(self, principal: Principal, *, all_runs: bool, runs: frozenset[str]) -> None:
+    def __init__(self, principal: Principal, *, all_runs: bool, runs: frozenset[str], metrics: Metrics = FIRST) -> None:
         self.principal = principal
         self.all_runs = all_runs
         self.runs = runs
+        self.metrics = metrics
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
 
     def watches(self, change: Change) -> bool:
@@ -56,13 +59,13 @@ class LiveHub:
     """Hands changes from the committer threads to the clients of the event loop.
 
     Args:
-        runs: reads runs by id.
+        runs: reads runs by id, with the newest values of some metrics.
         line_counts: (project, run) -> lines of each stream.
     """
 
     def __init__(
         self,
-        runs: Callable[[Sequence[str]], list[Run]],
+        runs: Callable[[Sequence[str], Metrics], list[Run]],
         line_counts: Callable[[str, str], Mapping[str, int]],
     ) -> None:
         self._runs = runs
@@ -134,16 +137,22 @@ class LiveHub:
     async def _flush(self, changes: Sequence[Change]) -> None:
         if not changes:
             return
-        found = await asyncio.to_thread(self._runs, [change.run for change in changes if not change.removed])
-        runs = {run.id: run for run in found}
+        heads = {metrics: await self._heads(changes, metrics) for metrics in {one.metrics for one in self._clients}}
         for change in changes:
-            head = [_message(RunRemoved(change.run))] if change.removed else []
-            head += [_message(RunUpdate(runs[change.run]))] if change.run in runs else []
+            removed = [_message(RunRemoved(change.run))] if change.removed else []
             details = await self._details(change)
             for client in list(self._clients):
                 if client.watches(change):
+                    head = removed or heads.get(client.metrics, {}).get(change.run, [])
                     for message in head + (details if change.run in client.runs else []):
                         client.put(message)
+
+    async def _heads(self, changes: Sequence[Change], metrics: Metrics) -> dict[str, list[bytes]]:
+        """By run, what is told to those who want the newest values of these metrics."""
+        clients = [client for client in self._clients if client.metrics == metrics]
+        told = [change.run for change in changes if not change.removed and any(one.watches(change) for one in clients)]
+        found = await asyncio.to_thread(self._runs, told, metrics) if told else []
+        return {run.id: [_message(RunUpdate(run))] for run in found}
 
     async def _details(self, change: Change) -> list[bytes]:
         if not any(change.run in client.runs for client in self._clients):

@@ -10,7 +10,7 @@ from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import EDITOR, Who, visible_project
 from stepward.api.parts import Given, Parts
 from stepward.model.resources import Run, RunChange, RunConfig, RunEvent, RunPage, Source
-from stepward.store.catalog import Principal
+from stepward.store.catalog import Metrics, Principal
 
 
 @get("/api/v1/runs", operation_id="list_runs", sync_to_thread=True)
@@ -24,11 +24,20 @@ def list_runs(
     project: FromQuery[str | None] = None,
     limit: FromQuery[int] = 50,
     cursor: FromQuery[str | None] = None,
+    metrics: FromQuery[list[str] | None] = None,
 ) -> Response[RunPage]:
-    """Runs that match a filter, newest first unless ``sort`` says otherwise."""
+    """Runs that match a filter, newest first unless ``sort`` says otherwise; newest values of ``metrics`` (``*``: any)."""
     if project is not None:
         visible_project(who, project)
-    page = parts.runs.page(who.projects, filter=filter, sort=sort, project=project, limit=limit, cursor=cursor)
+    page = parts.runs.page(
+        who.projects,
+        filter=filter,
+        sort=sort,
+        project=project,
+        limit=limit,
+        cursor=cursor,
+        metrics=Metrics.asked(metrics),
+    )
     return answer(request, page)
 
 

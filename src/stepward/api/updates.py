@@ -1,4 +1,7 @@
-"""The stream of live updates (server-sent events): ``runs=1`` for all runs, ``run=<id>`` for the details of some."""
+"""The stream of live updates (server-sent events): ``runs=1`` for all runs, ``run=<id>`` for the details of some.
+
+``metrics`` names the newest values that travel with a run, as in the list of runs.
+"""
 
 from litestar import get
 from litestar.openapi import ResponseSpec
@@ -11,6 +14,7 @@ from stepward.api.live import LiveClient
 from stepward.api.parts import Given
 from stepward.errors import UsageError
 from stepward.model.resources import LiveUpdate
+from stepward.store.catalog import Metrics
 
 MAX_WATCHED = 100
 
@@ -22,16 +26,18 @@ MAX_WATCHED = 100
     responses={200: ResponseSpec(LiveUpdate, description="One event", media_type="text/event-stream")},
 )
 async def watch(
+    *,
     request: AnyRequest,
     parts: Given,
     who: Who,
     runs: FromQuery[bool] = False,
     run: FromQuery[list[str] | None] = None,
+    metrics: FromQuery[list[str] | None] = None,
 ) -> Stream:
     """Events ``run``, ``run_removed``, ``points``, ``logs``, ``events``; ``resync`` says: read everything again."""
     if len(run or []) > MAX_WATCHED:
         raise UsageError(f"at most {MAX_WATCHED} runs can be watched in one stream", code="too_many_watched")
-    client = LiveClient(who, all_runs=runs, runs=frozenset(run or []))
+    client = LiveClient(who, all_runs=runs, runs=frozenset(run or []), metrics=Metrics.asked(metrics))
     token, cookie = bearer(request), request.cookies.get(parts.cookie, "")
 
     def allowed() -> bool:

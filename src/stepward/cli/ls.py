@@ -48,7 +48,8 @@ def ls(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """List runs of all projects, newest first."""
-    runs = list(connect().runs(project=project, filter=filter, sort=sort, limit=limit + 1))
+    asked = ["*"] if output is Format.JSON else metric or []
+    runs = list(connect().runs(project=project, filter=filter, sort=sort, limit=limit + 1, metrics=asked))
     show(output, columns(time.time(), metric or []), runs[:limit], empty="no runs" + (" match" if filter else " yet"))
     if len(runs) > limit:
         print(f"these are the first {limit}; --limit shows more", file=sys.stderr)

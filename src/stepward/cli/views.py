@@ -64,7 +64,7 @@ class OneRun:
             self._stale = True
             self._sparks.clear()
         elif isinstance(update, RunUpdate) and update.run.id == self.run.id:
-            self.run, self._changed = update.run, True
+            self._stale = True
         elif isinstance(update, PointsUpdate) and update.run == self.run.id:
             self._stale_metrics.update(update.metrics)
 
@@ -114,7 +114,10 @@ class AllRuns:
 
     over = False
 
-    def __init__(self, client: Client, project: str | None, filter: str | None, limit: int) -> None:
+    def __init__(
+        self, client: Client, project: str | None, filter: str | None, limit: int, metrics: list[str] | None = None
+    ) -> None:
+        self._metrics = metrics
         self._client, self._project, self._filter, self._limit = client, project, filter, limit
         self._runs: list[Run] = []
         self._stale = True
@@ -128,7 +131,8 @@ class AllRuns:
         if not self._stale:
             return []
         before = {run.id: run for run in self._runs}
-        self._runs = list(self._client.runs(project=self._project, filter=self._filter, limit=self._limit))
+        asked = self._client.runs(project=self._project, filter=self._filter, limit=self._limit, metrics=self._metrics)
+        self._runs = list(asked)
         self._stale = False
         return [run for run in reversed(self._runs) if run != before.get(run.id)]
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 REDRAW_S = 1.0
+_METRICS = {Format.JSON: ["*"], Format.CSV: []}
+"""Newest values that the lines need; of a table or a line of text the server's choice will do."""
 
 
 @app.command()
@@ -48,7 +50,7 @@ def watch(
     client = connect()
     drawn = output is Format.TABLE and sys.stdout.isatty()
     one = OneRun(client, find_run(client, run), sparks=drawn) if run else None
-    view: View = one or AllRuns(client, project, filter, limit)
+    view: View = one or AllRuns(client, project, filter, limit, metrics=_METRICS.get(output))
     live = client.live(run=[one.run.id]) if one else client.live(runs=True)
     if drawn:
         _draw(view, live)

@@ -137,12 +137,18 @@ class Client:
         sort: str | None = None,
         project: str | None = None,
         limit: int | None = None,
+        metrics: list[str] | None = None,
     ) -> Iterator[Run]:
-        """Runs that match, page by page; ``limit`` at most."""
+        """Runs that match, page by page; ``limit`` at most.
+
+        Args:
+            metrics: names, ``*`` for any characters, of the newest values wanted; None leaves the choice to the server.
+        """
         left, cursor = limit, None
         while left is None or left > 0:
-            query = {"filter": filter, "sort": sort, "project": project, "cursor": cursor}
-            query["limit"] = str(min(left or PAGE_RUNS, PAGE_RUNS))
+            query: Query = {"filter": filter, "sort": sort, "project": project, "cursor": cursor}
+            # An empty name asks for none: a list without entries would not be in the address at all.
+            query |= {"limit": min(left or PAGE_RUNS, PAGE_RUNS), "metrics": metrics if metrics != [] else [""]}
             page = self._get("/api/v1/runs", query, RunPage)
             yield from page.items[:left]
             left = None if left is None else left - len(page.items)
@@ -243,8 +249,8 @@ class Client:
             yield from lines
 
     def live(self, *, runs: bool = False, run: list[str] | None = None) -> Live:
-        """Live updates of all runs (``runs``) and of the details of some (``run``)."""
-        asked = [("runs", "1")] * runs + [("run", one) for one in run or []]
+        """Live updates of all runs (``runs``) and of the details of some (``run``), without newest values."""
+        asked = [("metrics", "")] + [("runs", "1")] * runs + [("run", one) for one in run or []]
         return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
 
     # ── nodes ──
@@ -264,7 +270,7 @@ class Client:
     # ── one request ──
 
     def _get(self, path: str, query: Query, answer: type[Answer]) -> Answer:
-        asked = urlencode([(name, str(value)) for name, value in query.items() if value is not None])
+        asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
         return _decoded(self._call("GET", f"{path}?{asked}" if asked else path), answer, path)
 
     def _send(

@@ -33,6 +33,11 @@ def instant(at_us: int) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
+def microseconds(moment: str) -> int:
+    """µs since the epoch of an instant as ``instant`` writes it."""
+    return round((datetime.fromisoformat(moment) - _EPOCH) / timedelta(microseconds=1))
+
+
 class LatestValue(msgspec.Struct):
     """Newest value of a metric: at the highest step of the surviving history, lowest rank that has it."""
 
@@ -58,7 +63,12 @@ class Attempt(msgspec.Struct, kw_only=True):
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """A run with its attempts; what ``show`` and ``ls`` print."""
+    """A run with its attempts; what ``show`` and ``ls`` print.
+
+    Attributes:
+        latest: newest values, in lists and live updates of the metrics asked for alone.
+        latest_left_out: metrics that have a newest value, too.
+    """
 
     id: str
     name: str
@@ -68,6 +78,7 @@ class Run(msgspec.Struct, kw_only=True):
     state_reason: str | None = None
     attempts: list[Attempt] = []
     latest: dict[str, LatestValue] = {}
+    latest_left_out: int = 0
     pending: int = 0
     dropped: int = 0
     gaps: int = 0
@@ -399,12 +410,6 @@ class Accepted(msgspec.Struct, kw_only=True):
     server_time: int
 
 
-class Backup(msgspec.Struct):
-    """A finished backup on the server's disk."""
-
-    path: str
-    bytes: int
-    created_at: str
 class JobClaim(msgspec.Struct, kw_only=True):
     """A run that says which job it runs in. ``seq`` grows from claim to claim."""
 
@@ -414,6 +419,12 @@ class JobClaim(msgspec.Struct, kw_only=True):
     run: str
 
 
+class Backup(msgspec.Struct):
+    """A finished backup on the server's disk."""
+
+    path: str
+    bytes: int
+    created_at: str
 
 
 class Health(msgspec.Struct):

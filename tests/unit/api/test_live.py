@@ -3,13 +3,14 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from stepward.api.live import QUEUED, LiveClient, LiveHub
 from stepward.errors import Unavailable
 from stepward.model.resources import Run
 from stepward.model.words import TokenKind
-from stepward.store.catalog import Change, Principal
+from stepward.store.catalog import Change, Metrics, Principal
 
 EVERYTHING = Principal("t", "n", TokenKind.VIEWER, None)
 
@@ -40,7 +41,7 @@ def quick(monkeypatch):
 def test_changes_are_merged_and_read_once(quick):
     asked = []
 
-    def read(ids):
+    def read(ids, metrics):
         asked.append(list(ids))
         return [run(id) for id in ids]
 
@@ -77,7 +78,7 @@ def test_a_client_that_does_not_keep_up_is_told_to_read_again():
 
 def test_a_stream_ends_when_its_credential_does(quick):
     async def scenario():
-        hub = LiveHub(lambda ids: [], lambda project, id: {})
+        hub = LiveHub(lambda ids, metrics: [], lambda project, id: {})
         client = LiveClient(EVERYTHING, all_runs=True, runs=frozenset())
         return await collect(hub, client, lambda all: False, allowed=lambda: False)
 
@@ -86,7 +87,7 @@ def test_a_stream_ends_when_its_credential_does(quick):
 
 def test_a_stream_that_is_never_idle_ends_with_its_credential_too():
     async def scenario():
-        hub = LiveHub(lambda ids: [], lambda project, id: {})
+        hub = LiveHub(lambda ids, metrics: [], lambda project, id: {})
         client = LiveClient(EVERYTHING, all_runs=True, runs=frozenset())
         for number in range(5):
             client.put(b"%d" % number)
@@ -100,7 +101,9 @@ def test_a_stream_that_is_never_idle_ends_with_its_credential_too():
 def test_an_update_that_fails_makes_everybody_read_again_and_ends_nothing(quick, error):
     async def scenario():
         faults = [error]
-        hub = LiveHub(lambda ids: _raise(faults.pop()) if faults else [run(id) for id in ids], lambda project, id: {})
+        hub = LiveHub(
+            lambda ids, metrics: _raise(faults.pop()) if faults else [run(id) for id in ids], lambda project, id: {}
+        )
         await hub.start()
         client = LiveClient(EVERYTHING, all_runs=True, runs=frozenset())
         reading = asyncio.create_task(collect(hub, client, lambda all: b"resync" in all[-1]))
@@ -123,7 +126,7 @@ def _raise(error):
 
 def test_the_hub_ends_all_streams():
     async def scenario():
-        hub = LiveHub(lambda ids: [], lambda project, id: {})
+        hub = LiveHub(lambda ids, metrics: [], lambda project, id: {})
         await hub.start()
         reading = asyncio.create_task(
             collect(hub, LiveClient(EVERYTHING, all_runs=True, runs=frozenset()), lambda all: False)
@@ -138,6 +141,29 @@ def test_the_hub_ends_all_streams():
 
 
 def test_nothing_is_kept_where_nobody_watches():
-    hub = LiveHub(lambda ids: 1 / 0, lambda project, id: {})
+    hub = LiveHub(lambda ids, metrics: 1 / 0, lambda project, id: {})
     hub.publish([Change(project="p", run="a")])
     assert not hub._pending
+
+
+def test_each_client_gets_the_newest_values_that_it_asked_for(quick):
+    asked = []
+
+    def read(ids, metrics):
+        asked.append(metrics)
+        return [msgspec.structs.replace(run(id), latest_left_out=len(metrics.patterns or ())) for id in ids]
+
+    async def scenario():
+        hub = LiveHub(read, lambda project, id: {})
+        await hub.start()
+        choices = [Metrics(("a",)), Metrics(("a", "b")), Metrics(("a", "b"))]
+        clients = [LiveClient(EVERYTHING, all_runs=True, runs=frozenset(), metrics=one) for one in choices]
+        reading = [asyncio.create_task(collect(hub, one, lambda all: b"event: run" in all[-1])) for one in clients]
+        await asyncio.sleep(0)
+        hub._take([Change(project="p", run="r")])
+        told = await asyncio.gather(*reading)
+        await hub.stop()
+        return [data(messages[-1])["run"]["latest_left_out"] for messages in told]
+
+    assert asyncio.run(scenario()) == [1, 2, 2]
+    assert len(asked) == 2

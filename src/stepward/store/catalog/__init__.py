@@ -12,6 +12,7 @@ from stepward.store.catalog.database import Database
 from stepward.store.catalog.edits import Edits
 from stepward.store.catalog.mending import Mending, Survivor
 from stepward.store.catalog.migrating import open_database
+from stepward.store.catalog.newest import Metrics
 from stepward.store.catalog.retention import Retention
 from stepward.store.catalog.runs import RunHead, Runs
 
@@ -19,11 +20,12 @@ __all__ = [
     "Access",
     "CatalogApplier",
     "Change",
-    "Database",
     "Claims",
+    "Database",
     "Edits",
     "Listener",
     "Mending",
+    "Metrics",
     "Principal",
     "Retention",
     "RunHead",

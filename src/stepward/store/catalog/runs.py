@@ -21,15 +21,15 @@ from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
 from stepward.store.catalog.launches import Inside, nodes_of
+from stepward.store.catalog.newest import ALL, FIRST, Metrics
 from stepward.store.catalog.paging import Order
 from stepward.store.catalog.reading import (
     attempt_resource,
-    latest_value,
     run_event,
     run_resource,
     source_resource,
 )
-from stepward.store.catalog.schema import attempts, configs, events, latest, launches, runs, sources, tags
+from stepward.store.catalog.schema import attempts, configs, events, launches, runs, sources, tags
 from stepward.store.catalog.standing import place_of, reaped_ranks, vouched_rows
 
 Projects = Sequence[str] | None
@@ -73,8 +73,9 @@ class Runs:
         project: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        metrics: Metrics = FIRST,
     ) -> RunPage:
-        """A page of runs.
+        """A page of runs, with the newest values of ``metrics``.
 
         Raises:
             UsageError: ``bad_filter``, ``bad_sort``, ``bad_cursor``, ``bad_limit``.
@@ -83,20 +84,20 @@ class Runs:
         if not 1 <= limit <= MAX_PAGE:
             raise UsageError(f"limit is 1 to {MAX_PAGE}, not {limit}", code="bad_limit")
         order = Order(sort)
-        where = sa.and_(_visible(projects), condition(parse(filter)))
+        where = sa.and_(visible(projects), condition(parse(filter)))
         # Runs of nodes are shown to those who name their project alone.
         where = sa.and_(where, runs.c.project != NODES_PROJECT if project is None else runs.c.project == project)
         rows: list[dict[str, Any]] = []
         with self._database.read() as connection:
             total = connection.execute(sa.select(sa.func.count()).select_from(runs).where(where)).scalar_one()
             if project is not None and total == 0:
-                _check_project(connection, project)
+                check_project(connection, project)
             for query in order.queries(where, cursor):
                 found = connection.execute(query.limit(limit + 1 - len(rows))).mappings()
                 rows += [dict(row) for row in found]
                 if len(rows) > limit:
                     break
-            items = self._filled(connection, rows[:limit])
+            items = self._filled(connection, rows[:limit], metrics)
         more = len(rows) > limit
         return RunPage(items, total, order.cursor(rows[limit - 1]) if more else None)
 
@@ -109,13 +110,13 @@ class Runs:
         """
         with self._database.read() as connection:
             row = find(connection, projects, named)
-            return self._filled(connection, [row])[0]
+            return self._filled(connection, [row], ALL)[0]
 
-    def many(self, ids: Sequence[str]) -> list[Run]:
+    def many(self, ids: Sequence[str], metrics: Metrics) -> list[Run]:
         """The runs that exist among ``ids``, whoever may see them: for live updates."""
         with self._database.read() as connection:
             rows = connection.execute(sa.select(runs).where(runs.c.id.in_(ids))).mappings()
-            return self._filled(connection, [dict(row) for row in rows])
+            return self._filled(connection, [dict(row) for row in rows], metrics)
 
     def head(self, projects: Projects, named: str) -> RunHead:
         """What the points and log stores need to answer for a run; raises as ``get``."""
@@ -164,7 +165,7 @@ class Runs:
             rows = connection.execute(query).mappings().all()
         return [run_event(dict(row), inside.number_at(row["attempt"], row["started_at"])) for row in reversed(rows)]
 
-    def _filled(self, connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> list[Run]:
+    def _filled(self, connection: sa.Connection, rows: Sequence[dict[str, Any]], metrics: Metrics) -> list[Run]:
         found = {row["id"]: run_resource(row) for row in rows}
         ids = list(found)
         seen: dict[tuple[str, str], tuple[set[str], set[int]]] = {}
@@ -185,10 +186,7 @@ class Runs:
             for key in (attempt["key"], *outer_keys(attempt["key"])):
                 nodes.update(launched.get((attempt["run"], key), ()))
             found[attempt["run"]].attempts.append(attempt_resource(dict(attempt), sorted(nodes), len(ranks)))
-        # The many rows of a page: plain tuples, since anything richer takes longer than the query.
-        query = sa.select(latest.c.run, latest.c.metric, latest.c.step, latest.c.value)
-        for run_id, metric, step, value in connection.execute(query.where(latest.c.run.in_(ids))).fetchall():
-            found[run_id].latest[metric] = latest_value(step, value)
+        metrics.fill(connection, found)
         for tag in connection.execute(sa.select(tags).where(tags.c.run.in_(ids)).order_by(tags.c.tag)):
             found[tag.run].tags.append(tag.tag)
         return list(found.values())
@@ -216,14 +214,16 @@ class Runs:
 _COUNTED = ("run", "attempt", "node", "rank", "kind", "pending", "dropped", "gaps")
 
 
-def _check_project(connection: sa.Connection, project: str) -> None:
+def check_project(connection: sa.Connection, project: str) -> None:
+    """Raise ``NotFound`` (``no_such_project``) for a project that never was."""
     table = schema.projects
     known = connection.execute(sa.select(table.c.name).where(table.c.name == project)).first()
     if known is None and project != DEFAULT_PROJECT:
         raise NotFound(f"there is no project {project!r}", code="no_such_project")
 
 
-def _visible(projects: Projects) -> sa.ColumnElement[bool]:
+def visible(projects: Projects) -> sa.ColumnElement[bool]:
+    """The runs of these projects."""
     return sa.true() if projects is None else runs.c.project.in_(projects)
 
 
@@ -237,7 +237,7 @@ def find(connection: sa.Connection, projects: Projects, named: str) -> dict[str,
         ways.append(runs.c.id.startswith(named, autoescape=True))
     rows: list[dict[str, Any]] = []
     for way in ways:
-        query = sa.select(runs).where(way, _visible(projects)).order_by(runs.c.started_at.desc()).limit(20)
+        query = sa.select(runs).where(way, visible(projects)).order_by(runs.c.started_at.desc()).limit(20)
         rows = rows or [dict(row) for row in connection.execute(query).mappings()]
     if not rows:
         raise NotFound(f"there is no run {named!r}", code="no_such_run", hint="stepward ls shows the runs")
