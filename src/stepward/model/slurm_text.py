@@ -48,7 +48,7 @@ def fold_nodes(names: Iterable[str]) -> str:
     for name in dict.fromkeys(names):
         found = _NUMBERED.fullmatch(name)
         if found is None or len(found[2]) > _DIGITS:
-            groups[name, "", 0].add(-1)
+            groups[name, "", -1] = {0}
             continue
         head, digits, tail = found.groups()
         # Numbers without leading zeros share one bracket whatever their length; a zero keeps its width.
@@ -112,7 +112,7 @@ def _choices(piece: str) -> Iterator[str]:
 
 
 def _folded(head: str, tail: str, width: int, numbers: set[int]) -> str:
-    if numbers == {-1}:
+    if width < 0:
         return head
     ranges: list[tuple[int, int]] = []
     for number in sorted(numbers):

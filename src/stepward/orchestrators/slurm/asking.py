@@ -36,12 +36,14 @@ def ask(
     stdin: bytes = b"",
     timeout_s: float = ANSWER_S,
     pass_fds: Sequence[int] = (),
+    fine: Sequence[int] = (0,),
 ) -> str:
     """What a command prints.
 
     Args:
         conf: path of slurm.conf; None for the one of this host.
         read: the command asks, and its times are wanted as numbers; others must not hand such a setting to a job.
+        fine: exit codes of an answer.
 
     Raises:
         Unavailable: ``slurm_unreachable``.
@@ -76,7 +78,7 @@ def ask(
             process.communicate()
             raise _unreachable(argv, f"no answer within {timeout_s:g} s") from None
     said = err.decode(errors="replace").strip()
-    if process.returncode != 0:
+    if process.returncode not in fine:
         raise refusal(argv, process.returncode, said)
     if not out and _DOWN.search(said):
         raise _unreachable(argv, said)

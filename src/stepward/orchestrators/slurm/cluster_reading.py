@@ -63,12 +63,13 @@ def _records(text: str, first: str, keys: Sequence[str] | None) -> Iterator[dict
             if line.startswith("No ") or "not found" in line:
                 continue
             raise ParseError(f"{line[:120]!r} is no record of scontrol", code="slurm_malformed", sample=line[:300])
-        found = list((known or _PARTITION_KEY).finditer(line))
+        # A key that comes again is part of a value: what people write freely is at the end of a record.
+        firsts: dict[str, re.Match[str]] = {}
+        for one in (known or _PARTITION_KEY).finditer(line):
+            firsts.setdefault(one[1], one)
+        found = list(firsts.values())
         ends = [*(one.start() for one in found[1:]), len(line)]
-        # Backwards, so that of a key that comes twice the first counts: free text is at the end of a record.
-        fields = {
-            one[1]: line[one.end() : end].strip() for one, end in zip(reversed(found), reversed(ends), strict=True)
-        }
+        fields = {one[1]: line[one.end() : end].strip() for one, end in zip(found, ends, strict=True)}
         yield {key: "" if value in NOTHING else value for key, value in fields.items()}
 
 

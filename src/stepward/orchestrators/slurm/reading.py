@@ -234,9 +234,11 @@ def exit_of(text: str) -> tuple[int | None, int | None]:
 
 def with_paths(job: SlurmJob, stdout: str, stderr: str) -> SlurmJob:
     """The job with the paths of its output, patterns filled in and made absolute."""
-    own = job.array_tasks is None
-    out = filled(stdout, job) if stdout and own else ""
-    err = filled(stderr, job) if stderr and own else out
+    if job.array_tasks is not None or job.het_offset:
+        # Tasks that wait have no number of their own yet; of a heterogeneous job the leader's script alone writes.
+        return job
+    out = filled(stdout, job) if stdout else ""
+    err = filled(stderr, job) if stderr else out
     return msgspec.structs.replace(job, stdout=out, stderr=err)
 
 
@@ -267,6 +269,10 @@ def filled(path: str, job: SlurmJob) -> str:
             return found[0]
         return known.zfill(width) if known.isdigit() else known
 
+    default = os.path.join(job.workdir, f"slurm-{job.number}.out")
+    if job.array_task is not None and path == default:
+        # squeue 22.05 tells the default of an array's task wrongly: the file is named by array and task.
+        return os.path.join(job.workdir, f"slurm-{job.array_job}_{job.array_task}.out")
     # A backslash switches patterns off.
     text = path.replace("\\", "") if "\\" in path else _PATTERN.sub(value, path)
     return text if os.path.isabs(text) or not job.workdir else os.path.normpath(os.path.join(job.workdir, text))

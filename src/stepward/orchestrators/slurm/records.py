@@ -88,11 +88,13 @@ class SlurmJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held(self) -> bool:
         """Whether it waits until somebody releases it."""
-        return self.slurm_state in _HELD_STATES or self.reason.startswith("JobHeld") or self.reason in _HELD_REASONS
+        if self.state is not State.QUEUED:
+            return False
+        return self.slurm_state in _HELD_STATES or self.reason.startswith("JobHeld") or self.reason.replace("_", " ") in _HELD_REASONS
 
 
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-_HELD_REASONS = frozenset({"JobHoldMaxRequeue", "launch_failed_requeued_held"})
+_HELD_REASONS = frozenset({"JobHoldMaxRequeue", "launch failed requeued held"})
 
 
 class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
