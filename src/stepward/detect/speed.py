@@ -1,18 +1,29 @@
 """Step time and waits: slower than before, waiting for data, one rank behind the others."""
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from stepward.detect.series import MAD_TO_SIGMA, mad, median, thirds
+from stepward.detect.series import MAD_TO_SIGMA, mad, median, quantile, thirds
 
 SLOWER = 1.05
 """A slowdown is confirmed from 5 % over the own baseline on, and beyond ``SIGMAS`` of its own spread."""
 SIGMAS = 5.0
+SIGMA_FLOOR = 0.005
+"""Single steps are never taken to spread less than 0.5 %."""
 DATA_WAIT_SHARE = 0.20
 """Waiting for data beyond 20 % of the step is input-bound."""
 BEHIND = 1.10
 """A straggler's own time is 8 to 10 % above the median of all ranks, at a robust z of 4."""
+BEHIND_OWN = 1.08
+"""Where a rank's own past takes out the lasting differences between ranks, 8 % are enough."""
 BEHIND_Z = 4.0
+RANK_FLOOR = 0.01
+"""Ranks are never taken to be more equal than 1 %."""
+MODES_APART = 0.2
+MODE_SHARE = 0.1
+"""Two modes: a gap in the sorted logs beyond 0.2 with at least a tenth of the ranks on either side."""
 WAITS_LEAST = 0.34
 """In a synchronous step the culprit waits least: a third of the others' wait or less."""
 
@@ -42,7 +53,7 @@ def slowdown(step_s: Sequence[float]) -> Slowdown | None:
         return None
     first, last = thirds(steps)
     before, after = median(first), median(last)
-    sigma = max(MAD_TO_SIGMA * mad(first), 0.005 * before)
+    sigma = max(MAD_TO_SIGMA * mad(first), SIGMA_FLOOR * before)
     return Slowdown(before, after) if after > before * SLOWER and after > before + SIGMAS * sigma else None
 
 
@@ -52,15 +63,32 @@ def data_wait_share(step_s: Sequence[float], wait_s: Sequence[float]) -> float |
     return min(1.0, sum(wait_s) / total) if total > 0 and wait_s else None
 
 
+def outliers(logs: Mapping[int, float], least: float, z: float) -> dict[int, float]:
+    """Ranks far above the others, and by how much: ``least`` and ``z`` robust deviations above their median.
+
+    Args:
+        logs: rank -> logarithm of its time.
+
+    Where the ranks fall into two modes the median tells nothing: then the lower quartile is the reference and the lower
+    mode gives the spread (measured on real mini-batch times, where half of the workers were slow).
+    """
+    values = sorted(logs.values())
+    middle, near = median(values), values
+    gap, at = max(((b - a, at) for at, (a, b) in enumerate(pairwise(values), 1)), default=(0.0, 0))
+    if gap > MODES_APART and min(at, len(values) - at) >= max(2, MODE_SHARE * len(values)):
+        middle, near = quantile(values, 0.25), values[:at]
+    sigma = max(MAD_TO_SIGMA * mad(near), RANK_FLOOR)
+    return {
+        rank: value - middle for rank, value in logs.items() if value - middle >= least and value - middle >= z * sigma
+    }
+
+
 def behind(own_s: Mapping[int, float]) -> list[int]:
     """Ranks whose own time stands out, by the median and MAD over ranks (floor 1 %); needs three ranks."""
-    if len(own_s) < 3:
+    if len(own_s) < 3 or min(own_s.values()) <= 0:
         return []
-    middle = median(list(own_s.values()))
-    sigma = max(MAD_TO_SIGMA * mad(list(own_s.values())), 0.01 * middle)
-    return sorted(
-        rank for rank, value in own_s.items() if value >= middle * BEHIND and (value - middle) / sigma >= BEHIND_Z
-    )
+    logs = {rank: math.log(value) for rank, value in own_s.items()}
+    return sorted(outliers(logs, math.log(BEHIND), BEHIND_Z))
 
 
 def waits_least(wait_s: Mapping[int, float]) -> list[int]:

@@ -7,6 +7,10 @@ from stepward.detect.series import median
 
 DUTY_LOW = 0.50
 """Below half its time at work an accelerator waits for something."""
+DUTY_DROP = 0.15
+"""Duty cycle 15 % below one's own baseline has degraded."""
+IDLE_DUTY = 0.05
+"""Below 5 % for ten minutes an accelerator is allocated and not used."""
 NEARLY_FULL = 0.97
 HOT_C = 85.0
 """Data-centre devices slow down a few degrees above this."""

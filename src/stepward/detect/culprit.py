@@ -1,0 +1,127 @@
+"""Which rank the others wait for."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from stepward.detect.progress import US, Attempt, RankState
+from stepward.detect.series import median
+from stepward.detect.signals import Hit
+from stepward.model.words import HEARTBEAT_S, MISSED_HEARTBEATS, Phase
+
+AT_WORK = 50.0
+"""Per cent: a device that waits in a collective spins and looks busy."""
+IDLE = 20.0
+_WAITS = frozenset({Phase.COLLECTIVE.value, Phase.BACKWARD.value, Phase.OPTIMIZER.value})
+_GRACE_US = int(HEARTBEAT_S * MISSED_HEARTBEATS * US)
+
+
+class Culprit(NamedTuple):
+    """Ranks that others wait for (none where nothing tells), how that shows, and whether it is hard evidence."""
+
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    why: str
+    sure: bool
+
+
+class Watchdogs:
+    """Ranks whose output says that a collective timed out."""
+
+    def __init__(self) -> None:
+        self.ranks: set[int] = set()
+
+    def hit(self, hit: Hit) -> None:
+        """Take a known line."""
+        if hit.rank is not None and hit.label == "collective_desync" and hit.role in ("cascade", "either"):
+            self.ranks.add(hit.rank)
+
+    def clear(self) -> None:
+        """The collective went on."""
+        self.ranks.clear()
+
+
+def find_culprit(
+    attempt: Attempt,
+    standing: list[RankState],
+    behind: list[RankState],
+    duty: Mapping[tuple[str, int | None], float],
+    watchdogs: Watchdogs,
+) -> Culprit:
+    """The rank that others wait for, by the first that tells (facts 4.1, 4.2 rules 4 and 7).
+
+    A process that is stopped; one that ended while others wait; ranks that are no longer heard of; the rank that did not
+    join in its peers' watchdog lines; fewest steps; a phase of its own while most wait in a collective; an idle device
+    among busy ones; alone with its silence.
+    """
+    alone = len(standing) <= 1
+    for why, found, sure in (
+        ("is stopped", [s.rank for s in standing if s.stopped], True),
+        ("ended", [s.rank for s in attempt.ranks.values() if s.failed], True),
+        ("is not heard of", _silent(standing), True),
+        ("did not report the time-out of its peers", _unreported(standing, watchdogs), True),
+        ("is behind the others", _fewest(standing), True),
+        ("stands in another phase than the others", _odd_phase(standing), True),
+        ("idles while the others wait busily", _idle(attempt, duty), False),
+        ("stands while the others go on", _only(standing, behind), False),
+        ("stands", [standing[0].rank] if alone and standing else [], False),
+    ):
+        if found and (alone or len(found) * 2 <= len(standing) or why == "ended"):
+            ranks = tuple(sorted(found))
+            return Culprit(ranks, _nodes(attempt, ranks), why, sure)
+    return Culprit((), (), "all ranks stand alike", False)
+
+
+def _nodes(attempt: Attempt, ranks: Iterable[int]) -> tuple[str, ...]:
+    return tuple(sorted({node for rank in ranks if (node := attempt.node_of(rank))}))
+
+
+def _silent(standing: list[RankState]) -> list[int]:
+    """Ranks whose heartbeats ceased well before the others'."""
+    heard = [state for state in standing if state.beat_at > -(1 << 61)]
+    if len(heard) < 2:
+        return []
+    newest = max(state.beat_at for state in heard)
+    return [state.rank for state in heard if newest - state.beat_at >= _GRACE_US]
+
+
+def _unreported(standing: list[RankState], watchdogs: Watchdogs) -> list[int]:
+    missing = [state.rank for state in standing if state.rank not in watchdogs.ranks]
+    return missing if len(watchdogs.ranks) * 4 >= len(standing) * 3 else []
+
+
+def _fewest(standing: list[RankState]) -> list[int]:
+    """Ranks that have finished fewer steps than most."""
+    steps = [state.step for state in standing if state.step is not None]
+    if len(steps) < 2:
+        return []
+    usual = median(steps)
+    least = min(steps)
+    return [state.rank for state in standing if state.step == least] if least < usual else []
+
+
+def _odd_phase(standing: list[RankState]) -> list[int]:
+    """Ranks in a phase of their own, where most of the others share one; those that wait are no culprits."""
+    phases = {state.rank: state.phase for state in standing if state.phase is not None}
+    if len(phases) < 2:
+        return []
+    for waits in (frozenset({Phase.COLLECTIVE.value}), _WAITS):
+        odd = [rank for rank, phase in phases.items() if phase not in waits]
+        if len(odd) * 2 <= len(phases):
+            return odd
+    common, count = Counter(phases.values()).most_common(1)[0]
+    # Most are still at work: who already waits in the collective is early, not late.
+    odd = [rank for rank, phase in phases.items() if phase != common and phase not in _WAITS]
+    return odd if count * 2 > len(phases) else []
+
+
+def _idle(attempt: Attempt, duty: Mapping[tuple[str, int | None], float]) -> list[int]:
+    """Ranks whose device idles while most devices are busy."""
+    if len(duty) < 3 or median(list(duty.values())) < AT_WORK:
+        return []
+    found = [attempt.rank_of(node, device) for (node, device), value in duty.items() if value <= IDLE]
+    return [rank for rank in found if rank is not None]
+
+
+def _only(standing: list[RankState], behind: list[RankState]) -> list[int]:
+    return [state.rank for state in behind] if 0 < len(behind) < len(standing) else []
