@@ -11,7 +11,7 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -154,24 +154,39 @@ class _Dated:
 
     def __init__(self, raw: socket.socket, transport: Transport) -> None:
         self._raw, self._transport = raw, transport
+        self._readers, self._closing = 0, False
 
     def sendall(self, data: Any) -> None:
         self._raw.settimeout(self._transport.left())
         self._raw.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self._raw, self._transport), 1 << 16)
+        self._readers += 1
+        return io.BufferedReader(_Reader(self._raw, self._transport, self._read_out), 1 << 16)
 
     def fileno(self) -> int:
         return self._raw.fileno()
 
     def close(self) -> None:
-        self._raw.close()
+        """Close, once nobody reads: an answer after which the peer closes is read when the connection is given up already."""
+        self._closing = True
+        if not self._readers:
+            self._raw.close()
+
+    def _read_out(self) -> None:
+        self._readers -= 1
+        if self._closing and not self._readers:
+            self._raw.close()
 
 
 class _Reader(io.RawIOBase):
-    def __init__(self, raw: socket.socket, transport: Transport) -> None:
-        self._raw, self._transport = raw, transport
+    def __init__(self, raw: socket.socket, transport: Transport, read_out: Callable[[], None]) -> None:
+        self._raw, self._transport, self._read_out = raw, transport, read_out
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._read_out()
 
     def readable(self) -> bool:
         return True
