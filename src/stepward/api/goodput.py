@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from litestar import Response, get
 from litestar.params import FromPath, FromQuery
 
+from stepward.api.accounts import by_project
 from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import Who, visible_project
 from stepward.api.parts import Given, Parts
@@ -15,6 +16,8 @@ from stepward.store.catalog import Principal
 
 _SPAN = re.compile(r"([0-9]{1,6})([smhd])")
 DAY_US = 86_400_000_000
+SCRAPE_S = 1.0
+"""Time that a scrape computes for ledgers that are not at hand, s."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -41,20 +44,21 @@ def get_goodput(
 
 def gauges(parts: Parts, who: Principal) -> Iterator[str]:
     """Device seconds by bucket of the runs alive in the last day, and the share that was productive, for Prometheus."""
-    found = {
-        project.name: parts.accounts.fleet(who.projects, project.name, parts.clock() - DAY_US)
-        for project in parts.retention.projects(who.projects)
-    }
+    found = parts.accounts.fleet(who.projects, None, parts.clock() - DAY_US, SCRAPE_S)
+    projects = {fleet.runs[0].project: fleet for fleet in by_project(found)}
     yield "# HELP stepward_goodput_ratio Productive share of device time, runs alive in the last day.\n"
     yield "# TYPE stepward_goodput_ratio gauge\n"
-    for project, fleet in found.items():
+    for project, fleet in projects.items():
         if fleet.overall_device is not None:
             yield f"stepward_goodput_ratio{{project={_label(project)}}} {fleet.overall_device}\n"
     yield "# HELP stepward_goodput_device_seconds Device seconds by bucket, runs alive in the last day.\n"
     yield "# TYPE stepward_goodput_device_seconds gauge\n"
-    for project, fleet in found.items():
+    for project, fleet in projects.items():
         for bucket, seconds in fleet.buckets_device_s.items():
             yield f"stepward_goodput_device_seconds{{project={_label(project)},bucket={_label(bucket)}}} {seconds}\n"
+    yield "# HELP stepward_goodput_pending_runs Runs alive in the last day whose account is still being computed.\n"
+    yield "# TYPE stepward_goodput_pending_runs gauge\n"
+    yield f"stepward_goodput_pending_runs {found.pending}\n"
 
 
 def _label(text: str) -> str:

@@ -100,6 +100,8 @@ def print_fleet(found: FleetGoodput, output: Format) -> None:
     show(output, _FLEET, found.runs, document=found, empty="no run has anything to account for")
     if output is Format.TABLE and found.left_out:
         print(f"\n{found.left_out} runs were left out: without an attempt, or beyond the first {len(found.runs)}")
+    if output is Format.TABLE and found.pending:
+        print(f"\n{found.pending} runs are still being computed: ask again in a moment")
 
 
 def largest_loss(share: RunShare) -> str:

@@ -30,6 +30,8 @@ BUCKETS = (
     "idle",
     "other",
 )
+VERSION = 2
+"""Of the rules as they are computed and of what an answer holds: kept answers of another version are computed again."""
 HANG_FLOOR = 60_000_000_000
 """A step that takes this much longer than the ideal, and over ten times it, hung (rule 8)."""
 

@@ -79,6 +79,15 @@ class LiveLedger:
         for event in events:
             self.feed(event)
 
+    def wait_for(self, seconds: float) -> None:
+        """From now on events may overtake each other by that much, if it is more than before."""
+        self._lateness = max(self._lateness, round(seconds * NS))
+
+    @property
+    def lateness(self) -> int:
+        """By how much events may overtake each other, ns."""
+        return self._lateness
+
     @property
     def read_until(self) -> int:
         """What lies before that instant (ns) has been read for good."""
@@ -87,7 +96,7 @@ class LiveLedger:
     def catch_up(self, events: Iterable[Event]) -> None:
         """Take in all that there is from ``read_until`` on, in any order; what waited from an earlier time is replaced."""
         self.begin_again()
-        for event in sorted(events, key=_time):
+        for event in sorted(events, key=time_of):
             self.feed_again(event)
 
     def begin_again(self) -> None:
@@ -308,7 +317,8 @@ class LiveLedger:
         return totals
 
 
-def _time(event: Event) -> int:
+def time_of(event: Event) -> int:
+    """The instant of an event, to sort by."""
     return event.t
 
 

@@ -24,6 +24,7 @@ from litestar import Litestar
 import stepward
 from stepward.api.accounts import Accounts
 from stepward.api.door import LOOPBACK, ASGIApp, Door
+from stepward.api.ledger_events import LedgerEvents
 from stepward.api.live import LiveHub
 from stepward.api.parts import Parts, Waiting
 from stepward.api.points import newest_survivor
@@ -33,6 +34,7 @@ from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.record import Records
 from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.errors import StepwardError, UsageError
+from stepward.goodput.ledger import VERSION as LEDGER_VERSION
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
@@ -57,6 +59,7 @@ from stepward.store.catalog import (
     open_database,
 )
 from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
@@ -141,6 +144,7 @@ class Server:
         self.moves = Moves()
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
+        ledgers = Ledgers(self.catalog, LEDGER_VERSION)
         managed = Records(f"{data}/clusters", f"{data}/operations")
         nodes = Nodes(self.catalog, listener)
         slurm_nodes = SlurmNodes(
@@ -169,7 +173,7 @@ class Server:
             access=access,
             points=points,
             logs=logs,
-            accounts=Accounts(runs, points, logs, now_us),
+            accounts=Accounts(ledgers, LedgerEvents(ledgers, points, logs), now_us),
             ingestor=Ingestor(points, appliers, now_us),
             hearing=hearing,
             waiting=Waiting(now_us),
@@ -241,6 +245,7 @@ class Server:
                 each_second=[
                     self.parts.edits.judge_live,
                     self.mending.mend,
+                    self.parts.accounts.settle,
                     sweeper.sweep,
                     self.clear_moved,
                 ],

@@ -317,6 +317,23 @@ class PointsStoreSuite:
         assert (first.phases, first.started_at) == ({"forward": 0.05}, "1970-01-01T00:00:00.000070Z")
         assert store.steps("p", run, attempts={}, rank=1).rows == []
 
+    def test_steps_are_told_in_pages_and_as_spans(self, store: PointsStore) -> None:
+        """For who computes with them: oldest first, the phases asked for that the host timed, and where each rank's lie."""
+        run = f"run_{next(_runs)}"
+        phases = [PhaseColumn("forward", Clock.DEVICE), PhaseColumn("data_wait"), PhaseColumn("backward")]
+        seconds = [[0.05, math.nan, 1.0], [0.06, 0.01, 1.0], [0.07, 0.02, 1.0]]
+        for rank in (0, 1):
+            source = Source(kind=SourceKind.RANK, attempt="a0", rank=rank)
+            part = steps_part(phases, [7, 8, 9], [70, 80, 90 + rank], [0.1, math.nan, 0.3], seconds)
+            self._commit(store, FrameWriter(run, f"{run}-{rank}", source=source).encoded(part))
+        page = store.timed_steps("p", run, phases={"data_wait", "forward"}, since_us=80, limit=3)
+        assert [row[:4] for row in page] == [("a0", 0, 8, 80), ("a0", 1, 8, 80), ("a0", 0, 9, 90)]
+        assert page[0].phases == {"data_wait": 0.01} and math.isnan(page[0].duration_s) and page[2].duration_s == 0.3
+        assert store.timed_steps("p", run, phases=(), since_us=92, limit=3) == []
+        spans = sorted(store.step_spans("p", run))
+        assert spans == [("a0", 0, 3, 70, 300_090), ("a0", 1, 3, 70, 300_091)]
+        assert store.step_spans("p", "run_nobody") == []
+
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     @given(points=samples)
     def test_export_gives_every_point_back(self, store: PointsStore, points: list[Sample]) -> None:

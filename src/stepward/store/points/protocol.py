@@ -6,8 +6,8 @@ Aggregates are over finite values; NaN, +Inf and -Inf are stored, counted apart 
 of times and in any order. All methods block and are safe to call from any thread; a reader sees whole commits only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -91,6 +91,27 @@ class CompareQuery(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int = 1000
 
 
+class TimedStep(NamedTuple):
+    """A step of a rank for who computes with it: attempt by its key, start in µs as sent, seconds by the host's clock."""
+
+    attempt: str
+    rank: int
+    step: int
+    start_us: int
+    duration_s: float
+    phases: Mapping[str, float]
+
+
+class StepSpan(NamedTuple):
+    """The steps of a rank in an attempt (by its key): how many, first start and last end in µs as sent."""
+
+    attempt: str
+    rank: int
+    steps: int
+    start_us: int
+    end_us: int
+
+
 class RawPart(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a committed frame as it came; ``cursor`` grows in commit order."""
 
@@ -149,6 +170,14 @@ class PointsStore(PointsSink, Protocol):
         self, project: str, run: str, *, attempts: Mapping[str, int], rank: int | None = None, last: int = 500
     ) -> StepTable:
         """The ``last`` newest steps (by start), oldest first. ``attempts``: key -> number, 0 where it is not in there."""
+
+    def timed_steps(
+        self, project: str, run: str, *, phases: Collection[str], since_us: int, limit: int
+    ) -> list[TimedStep]:
+        """The first ``limit`` steps that began at ``since_us`` or later, by start, with those ``phases`` that the host timed."""
+
+    def step_spans(self, project: str, run: str) -> list[StepSpan]:
+        """Where the steps of each rank of each attempt lie."""
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, of one moment: what was put in order first, then as it arrived.

@@ -1,6 +1,6 @@
 """The other reading queries: series, steps, raw parts, export."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
@@ -12,7 +12,7 @@ from stepward.model.frames import Source
 from stepward.model.resources import Series, StepRow, StepTable, instant
 from stepward.model.words import Clock
 from stepward.store.points.duckdb.schema import VALUE, WHOLE_STEP
-from stepward.store.points.protocol import RawPart
+from stepward.store.points.protocol import RawPart, StepSpan, TimedStep
 
 EXPORT_ROWS = 50_000
 _YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -51,6 +51,27 @@ _PHASES = """
 SELECT p.source, p.step, p.start, n.name, n.clock, p.seconds
 FROM phases p JOIN phase_names n ON p.phase = n.id
 WHERE p.start >= $1 AND p.source IN (SELECT unnest($2::INTEGER[]))
+"""
+
+_TIMED_STEPS = """
+SELECT s.source, so.attempt, so.rank, s.step, s.start, s.duration
+FROM steps s JOIN sources so ON s.source = so.id
+WHERE so.run = $1 AND so.rank IS NOT NULL AND s.start >= $2
+ORDER BY s.start, so.rank, s.step LIMIT $3
+"""
+
+_TIMED_PHASES = f"""
+SELECT p.source, p.step, p.start, n.name, p.seconds
+FROM phases p JOIN phase_names n ON p.phase = n.id
+WHERE p.start BETWEEN $1 AND $2 AND p.source IN (SELECT unnest($3::INTEGER[]))
+  AND n.clock = '{Clock.HOST.value}' AND n.name IN (SELECT unnest($4::VARCHAR[]))
+"""
+
+_STEP_SPANS = """
+SELECT so.attempt, so.rank, count(*), min(s.start),
+  max(s.start + CASE WHEN s.duration BETWEEN 0 AND 1e9 THEN round(s.duration * 1e6)::BIGINT ELSE 0 END)
+FROM steps s JOIN sources so ON s.source = so.id
+WHERE so.run = $1 AND so.rank IS NOT NULL GROUP BY so.attempt, so.rank
 """
 
 _PARTS = """
@@ -139,6 +160,29 @@ def read_steps(
         for source, attempt, number, step, start, duration in reversed(rows)
     ]
     return StepTable(clocks, table)
+
+
+def read_timed_steps(
+    connection: duckdb.DuckDBPyConnection, run: str, phases: Collection[str], since_us: int, limit: int
+) -> list[TimedStep]:
+    """The first steps from an instant on."""
+    rows = connection.execute(_TIMED_STEPS, [run, since_us, limit]).fetchall()
+    if not rows:
+        return []
+    seconds: dict[tuple[int, int, int], dict[str, float]] = {}
+    asked = [rows[0][4], rows[-1][4], sorted({row[0] for row in rows}), sorted(phases)]
+    for source, step, start, name, spent in connection.execute(_TIMED_PHASES, asked).fetchall():
+        seconds.setdefault((source, step, start), {})[name] = spent
+    nothing: dict[str, float] = {}
+    return [
+        TimedStep(attempt, rank, step, start, duration, seconds.get((source, step, start), nothing))
+        for source, attempt, rank, step, start, duration in rows
+    ]
+
+
+def read_step_spans(connection: duckdb.DuckDBPyConnection, run: str) -> list[StepSpan]:
+    """Where the steps of each rank lie."""
+    return [StepSpan(*row) for row in connection.execute(_STEP_SPANS, [run]).fetchall()]
 
 
 def read_parts(

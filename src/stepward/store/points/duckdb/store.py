@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stepward.errors import StepwardError, StorageFull
 from stepward.ingest.protocols import CommittedFrame, FrameRows, WriterPosition
@@ -16,11 +16,18 @@ from stepward.store.points.duckdb.compare import read_comparison
 from stepward.store.points.duckdb.names import Names
 from stepward.store.points.duckdb.profile import read_profile
 from stepward.store.points.duckdb.projects import Project, Projects
-from stepward.store.points.duckdb.reads import export_lines, read_parts, read_series, read_steps
+from stepward.store.points.duckdb.reads import (
+    export_lines,
+    read_parts,
+    read_series,
+    read_step_spans,
+    read_steps,
+    read_timed_steps,
+)
 from stepward.store.points.duckdb.rewrite import disorder, rewrite
 from stepward.store.points.duckdb.values import read_stats, read_tail
 from stepward.store.points.lines import empty_reason
-from stepward.store.points.protocol import ChartQuery, CompareQuery, RawPart
+from stepward.store.points.protocol import ChartQuery, CompareQuery, RawPart, StepSpan, TimedStep
 
 _OF_RUN = "SELECT id FROM sources WHERE run = $1"
 _SERIES_OF_RUN = f"SELECT id FROM series WHERE source IN ({_OF_RUN})"
@@ -161,6 +168,24 @@ class DuckDBPoints:
             return StepTable({}, [])
         with at.file.read() as connection:
             return read_steps(connection, run, attempts, rank, last)
+
+    def timed_steps(
+        self, project: str, run: str, *, phases: Collection[str], since_us: int, limit: int
+    ) -> list[TimedStep]:
+        """The first steps from an instant on, oldest first."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            return read_timed_steps(connection, run, phases, since_us, limit)
+
+    def step_spans(self, project: str, run: str) -> list[StepSpan]:
+        """Where the steps of each rank lie."""
+        at = self._projects.of(project)
+        if not at.file.exists():
+            return []
+        with at.file.read() as connection:
+            return read_step_spans(connection, run)
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, in order of arrival."""
