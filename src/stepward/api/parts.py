@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 
 from stepward.api.accounts import Accounts
 from stepward.api.live import LiveHub
+from stepward.clusters.fleet import Fleet
 from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
@@ -90,6 +91,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     live: LiveHub
     nodes: Nodes
     slurm_nodes: SlurmNodes
+    clusters: Fleet
     problems: Callable[[], list[str]]
     backup: Callable[[str | None], Backup]
 

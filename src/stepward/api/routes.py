@@ -13,6 +13,7 @@ from litestar.types import LifespanHook
 from stepward.api import (
     backups,
     claims,
+    clusters,
     goodput,
     health,
     ingest,
@@ -33,7 +34,7 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, claims, goodput, health, ingest, logs, measures, nodes, points, projects, runs, session, tokens, updates)
+MODULES = (backups, claims, clusters, goodput, health, ingest, logs, measures, nodes, points, projects, runs, session, tokens, updates)
 
 
 def application(

@@ -1,7 +1,7 @@
 """Processes of stepward that live and die with a cluster or with one of its nodes: the watcher, the agents."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -23,10 +23,15 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """Where companions send what they see."""
+    """Where companions send what they see, each with a token that may write no more than it must."""
 
     url: str
-    token: str
+    agent_token: str
+    watcher_token: str
+
+
+ServerOf = Callable[[str, Server | None], Server | None]
+"""From a ClusterName, and what was remembered of its server, to what its companions are to be given now."""
 
 
 def companions(slurm_name: str, nodes: Sequence[str], server: Server | None, spool: str) -> list[Companion]:
@@ -38,17 +43,14 @@ def companions(slurm_name: str, nodes: Sequence[str], server: Server | None, spo
     if server is None:
         return []
     command = [sys.executable, "-m", "stepward", "agent", "--cluster", slurm_name]
-    base = {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": server.token}
-    watcher = Companion(role="watcher", argv=[*command, "--watch"], environ=base | {"STEPWARD_DIR": f"{spool}/watcher"})
-    return [
-        watcher,
-        *(
-            Companion(
-                role="agent",
-                argv=[*command, "--node", node],
-                environ=base | {"STEPWARD_DIR": f"{spool}/{node}"},
-                node=node,
-            )
-            for node in nodes
-        ),
+
+    def environ(token: str, folder: str) -> dict[str, str]:
+        return {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": token, "STEPWARD_DIR": f"{spool}/{folder}"}
+
+    watching = environ(server.watcher_token, "watcher")
+    watcher = Companion(role="watcher", argv=[*command, "--watch"], environ=watching)
+    agents = [
+        Companion(role="agent", argv=[*command, "--node", node], environ=environ(server.agent_token, node), node=node)
+        for node in nodes
     ]
+    return [watcher, *agents]

@@ -2,12 +2,12 @@
 
 import contextlib
 import logging
-import re
 import secrets
 from collections.abc import Callable, Sequence
 
 from stepward.clusters import changes as between
-from stepward.clusters.companions import Server
+from stepward.clusters.companions import ServerOf
+from stepward.clusters.naming import cluster_name, default_name
 from stepward.clusters.operations import Operations
 from stepward.clusters.providers.local import LocalProvider
 from stepward.clusters.providers.local.ports import all_of
@@ -18,7 +18,6 @@ from stepward.errors import Conflict, NotFound, StepwardError, UsageError
 from stepward.model.clusters import ClusterPlan, Operation, OperationStep
 from stepward.model.identity import CROCKFORD
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _log = logging.getLogger("stepward.clusters")
 
 
@@ -28,7 +27,7 @@ class Fleet:
     Args:
         data: the server's data folder, or any folder for a library's use.
         clock: µs since the epoch.
-        server: what the companions of a cluster (by its ``slurm_name``) need to report; None for none.
+        server: where the companions of a cluster report; None for nowhere, as in a library without a server.
         ended: is told the ``slurm_name`` of a cluster that is gone.
     """
 
@@ -37,7 +36,7 @@ class Fleet:
         data: str,
         clock: Callable[[], int],
         *,
-        server: Callable[[str], Server | None] = lambda _: None,
+        server: ServerOf = lambda _name, _remembered: None,
         ended: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.records = Records(f"{data}/clusters", f"{data}/operations")
@@ -55,7 +54,7 @@ class Fleet:
             UsageError: ``bad_cluster_name``, ``provider_missing``, ``cluster_needs``, ``bad_cluster_folder``.
             Conflict: ``cluster_exists``, ``cluster_busy``.
         """
-        name = cluster_name(name or _slug(spec.display_name))
+        name = cluster_name(name or default_name(spec.display_name))
         with contextlib.ExitStack() as held:
             record = self._to_create(name, spec, held)
             steps = self.provider(record).make()
@@ -84,12 +83,14 @@ class Fleet:
         with contextlib.ExitStack() as held:
             held.enter_context(self.records.locked(name))
             record = self.records.get(name)
+            # From now on nothing of it is started again, whatever becomes of the operation.
+            record.applied = None
             steps = self.provider(record).unmake()
             return self.operations.begin(record, "delete", steps, held.pop_all(), actor=actor, done=self._unmade)
 
     def plan(self, name: str | None, spec: ClusterSpec) -> ClusterPlan:
         """What ``create``, or ``update`` where the cluster exists, would do; raises what they would."""
-        name = cluster_name(name or _slug(spec.display_name))
+        name = cluster_name(name or default_name(spec.display_name))
         try:
             record = self.records.get(name)
         except NotFound:
@@ -122,13 +123,19 @@ class Fleet:
 
     # ── while they live ──
 
+    def tend(self) -> None:
+        """Go on with what was interrupted, and start again what died; called every few seconds."""
+        self.resume()
+        self.supervise()
+
     def supervise(self) -> None:
-        """Start again what died unasked in clusters that no operation changes; called every few seconds."""
+        """Start again what died unasked, in clusters that were ready once and that no operation changes."""
         for name in self.records.names():
             try:
                 with self.records.locked(name):
                     record = self.records.get(name)
-                    again = self.provider(record).supervise() if record.state == "ready" else []
+                    lives = record.applied is not None and record.state in ("ready", "failed")
+                    again = self.provider(record).supervise() if lives else []
             except StepwardError as error:
                 if error.code not in ("cluster_busy", "no_such_cluster"):
                     _log.warning("cluster %s: %s", name, error)
@@ -152,7 +159,7 @@ class Fleet:
             record,
             self.records.folder(record.name),
             self.records.put,
-            self._server(record.slurm_name) if record.slurm_name else None,
+            self._server,
             lambda: self._taken_ports(record.name),
         )
 
@@ -226,25 +233,6 @@ class Fleet:
     def _taken_ports(self, name: str) -> set[int]:
         others = [self._present(other) for other in self.records.names() if other != name]
         return {port for other in others if other and other.ports for port in all_of(other.ports)}
-
-
-def cluster_name(name: str) -> str:
-    """``name``, where a cluster may be called so.
-
-    Raises:
-        UsageError: ``bad_cluster_name``.
-    """
-    if not _NAME.fullmatch(name) or name == "host":
-        raise UsageError(
-            f"{name[:40]!r} cannot name a cluster",
-            code="bad_cluster_name",
-            hint="1 to 20 of a-z, 0-9 and -, a letter first; `host` is the Slurm of the server's own host",
-        )
-    return name
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:20].rstrip("-")
 
 
 def _slurm_name(name: str) -> str:

@@ -93,6 +93,14 @@ class Records:
             )
         return found
 
+    def find(self, named: str) -> ClusterRecord:
+        """A cluster by its name on this server, or by Slurm's ClusterName, as runs and nodes know it. Raises as ``get``."""
+        for name in self.names() if "_" in named else []:
+            record = self.get(name)
+            if record.slurm_name == named:
+                return record
+        return self.get(named)
+
     def put(self, record: ClusterRecord) -> None:
         """Remember a cluster as it is now."""
         write_atomically(f"{self.folder(record.name)}/cluster.json", msgspec.json.encode(record))

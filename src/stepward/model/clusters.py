@@ -110,6 +110,12 @@ class NewCluster(msgspec.Struct, kw_only=True):
     name: str | None = None
 
 
+class ClusterChange(msgspec.Struct, kw_only=True):
+    """The whole specification of a cluster that exists; None only where a route says what that means."""
+
+    spec: Any = None
+
+
 class ClusterPlan(msgspec.Struct, kw_only=True):
     """What an operation would do, without doing it."""
 

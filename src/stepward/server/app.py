@@ -31,7 +31,7 @@ from stepward.api.points import newest_survivor
 from stepward.api.routes import application
 from stepward.api.session import login_url
 from stepward.clusters.health import HealthWatch, watched_clusters
-from stepward.clusters.record import Records
+from stepward.clusters.fleet import Fleet
 from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.errors import StepwardError, UsageError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
@@ -43,6 +43,7 @@ from stepward.orchestrators.slurm.commands import Slurm
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
+from stepward.server.reporting import Reporting
 from stepward.server.moves import Moves
 from stepward.server.retention import Sweeper
 from stepward.server.worker import repeat_until, tick_until
@@ -70,6 +71,8 @@ FIRST_LINK_S = 86_400.0
 GRACEFUL_S = 4
 """Seconds that open requests have at the end; with the rest of the shutdown it stays below 10 s."""
 LOW_DISK_BYTES = 256 << 20
+TEND_S = 3.0
+"""Pause between two looks at the daemons of the clusters."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +148,9 @@ class Server:
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
         ledgers = Ledgers(self.catalog, LEDGER_VERSION)
-        managed = Records(f"{data}/clusters", f"{data}/operations")
+        reporting = Reporting(access, self.url)
+        fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
+        managed = fleet.records
         nodes = Nodes(self.catalog, listener)
         slurm_nodes = SlurmNodes(
             lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()
@@ -180,6 +185,7 @@ class Server:
             nodes=nodes,
             slurm_nodes=slurm_nodes,
             live=live,
+            clusters=fleet,
             problems=self._problems,
             backup=self._backup,
         )
@@ -254,7 +260,10 @@ class Server:
         )
 
         # Apart from the clockwork: a Slurm that does not answer holds nobody else up.
-        self._watching = asyncio.create_task(repeat_until(self._ended, self.health.look))
+        self._watching = asyncio.gather(
+            repeat_until(self._ended, self.health.look),
+            repeat_until(self._ended, self.parts.clusters.tend, TEND_S),
+        )
 
     async def _stop(self) -> None:
         self._ended.set()

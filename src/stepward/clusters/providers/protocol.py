@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from stepward.clusters.companions import Server
-from stepward.clusters.record import ClusterRecord
 from stepward.clusters.spec import ClusterSpec
 from stepward.model.clusters import ClusterService
 
@@ -52,7 +50,3 @@ class Provider(Protocol):
 
     def kill_node(self, node: str) -> None:
         """Cut a node's power: everything on it is gone at once. For tests of what happens then."""
-
-
-ProviderOf = Callable[[ClusterRecord, str, Callable[[ClusterRecord], None], Server | None], Provider]
-"""From record, folder, a way to keep the record, and where companions report, to the provider of that cluster."""

@@ -7,7 +7,7 @@ import shutil
 import socket
 from collections.abc import Callable, Collection, Sequence
 
-from stepward.clusters.companions import Server
+from stepward.clusters.companions import ServerOf
 from stepward.clusters.providers.local import cgroups, daemons, database, needs, nodes, ports, power, processes
 from stepward.clusters.providers.local.commands import answers, run, tail
 from stepward.clusters.providers.local.configuration import Host, files, nodes_of, permanent_nodes, ports_of
@@ -34,7 +34,7 @@ class LocalProvider:
     Args:
         folder: the cluster's own folder.
         keep: remembers the record, when ports have been chosen.
-        server: where companions report; None where no server is known.
+        server: where companions report, asked when they are about to be started.
         taken: ports of other clusters.
     """
 
@@ -43,7 +43,7 @@ class LocalProvider:
         record: ClusterRecord,
         folder: str,
         keep: Callable[[ClusterRecord], None],
-        server: Server | None = None,
+        server: ServerOf = lambda _name, _remembered: None,
         taken: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.record = record
@@ -90,7 +90,7 @@ class LocalProvider:
         _devices(self.layout, max((pool.shape.gpus for pool in self.record.spec.compute_pools()), default=0))
         if self._host.memory_limits:
             cgroups.make(self.record.slurm_name, self.layout.path("cgroup"))
-        nodes.remember_server(self.layout, self._server)
+        self._tell_server()
 
     def _configuration(self) -> None:
         password = database.password(self.layout)
@@ -224,14 +224,14 @@ class LocalProvider:
         """Start again what died unasked: daemons in their order, nodes that are switched on, companions."""
         if self._host.memory_limits:
             cgroups.make(self.record.slurm_name, self.layout.path("cgroup"))
+        reports = self._tell_server()
         alive = {one.role for one in self._all()}
-        nodes.remember_server(self.layout, self._server)
         started = [daemon for daemon in self._wanted() if daemon.role not in alive]
         for daemon in started:
             daemons.start(self.record, self.layout, daemon)
         again = [daemon.role for daemon in started]
         for node in nodes_of(self.record.spec):
-            roles = {f"slurmd@{node}"} | ({f"agent@{node}"} if self._server else set())
+            roles = {f"slurmd@{node}"} | ({f"agent@{node}"} if reports else set())
             if nodes.is_on(self.layout, node) and not roles <= alive:
                 nodes.switch_on(self.record, self.layout, node)
                 again += sorted(roles - alive)
@@ -283,6 +283,16 @@ class LocalProvider:
                 hint=f"its log is below {self.layout.path('log')}; `stepward cluster create` goes on from here",
                 role=daemon.role,
             )
+
+    def _tell_server(self) -> bool:
+        """Remember where companions report, and end those that report elsewhere; whether there is a server."""
+        known = nodes.remembered_server(self.layout)
+        server = self._server(self.record.slurm_name, known)
+        if server != known:
+            nodes.remember_server(self.layout, server)
+            outdated = [one for one in self._all() if one.role.partition("@")[0] in ("watcher", "agent")]
+            processes.end(outdated, grace_s=GRACE_S)
+        return server is not None
 
     def _absent(self, wanted: Sequence[str]) -> list[str]:
         """Of ``wanted``, the nodes that the controller does not hear."""
