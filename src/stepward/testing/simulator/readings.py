@@ -98,12 +98,12 @@ class Meter:
         power = IDLE_W + SPIN_W * busy + WORK_W * work + 6.0 * noise
         grown = np.cumsum(self._dice.random((count, ranks)) < 2e-5 * self.plan.telemetry.sample_s, axis=0)
         device = readings.device
-        device["utilization"] = np.asarray(np.clip(100 * busy + noise * np.sign(busy), 0.0, 100.0), np.float64)
+        device["utilization"] = np.clip(100 * busy + noise * np.sign(busy), 0.0, 100.0)
         device["memory_used"] = self._memory * (1 + 0.002 * noise)
         device["memory_total"] = np.full((count, ranks), MEMORY_B)
         device["power"] = power
-        device["temperature"] = np.round(self._temperatures(power, readings.instants))
-        device["clock_sm"] = CLOCK_MHZ - 15.0 * (np.abs(noise) > 1.5)
+        device["temperature"] = np.rint(self._temperatures(power, readings.instants))
+        device["clock_sm"] = CLOCK_MHZ - np.where(np.abs(noise) > 1.5, 15.0, 0.0)
         device["ecc_corrected"] = self._corrected + grown
         device["ecc_uncorrected"] = np.zeros((count, ranks))
         for name in THROTTLES:

@@ -1,14 +1,16 @@
 """One simulated run: what is heard of it in order of time, and what is true."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 from stepward.detect.signals import Signal
 from stepward.testing.simulator.course import Course
+from stepward.testing.simulator.folder import write
 from stepward.testing.simulator.plan import Plan
 from stepward.testing.simulator.telling import Telling
+from stepward.testing.simulator.traces import Traces, traced
 from stepward.testing.simulator.trouble import Trouble
 from stepward.testing.simulator.truth import Fault
 from stepward.testing.simulator.voice import Text
@@ -75,6 +77,31 @@ class Simulation:
         for _ in course.segments():
             pass
         return [fault for trouble in troubles if (fault := trouble.fault(course.voice)) is not None]
+
+    def truths(self) -> list[Fault]:
+        """The truth with the signals that show each fault; it takes a run without each."""
+        course, troubles = self.course()
+        ends = [segment.end for segment in course.segments()]
+        found = []
+        for trouble in troubles:
+            fault = trouble.fault(course.voice)
+            if fault is not None:
+                other = self.without(trouble.index)
+                window = fault.t0, fault.t1 or course.voice.at(ends[-1])
+                changes = Traces(self.items(), *window).changes(Traces(other.items(), *window))
+                found.append(traced(fault, changes, self._struck(fault)))
+        return found
+
+    def _struck(self, fault: Fault) -> set[Hashable]:
+        layout = self.plan.layout
+        struck: set[Hashable] = set(fault.ranks)
+        for rank in fault.ranks:
+            struck.add((layout.node_of(rank), rank % layout.per_node))
+        return struck | {(node, None) for node in fault.nodes}
+
+    def write(self, folder: str, *, metrics: bool = True) -> list[Fault]:
+        """Write the run as a folder that ``stepward diagnose`` reads, with the truth in a hidden file."""
+        return write(self, folder, metrics=metrics)
 
     def without(self, number: int) -> "Simulation":
         """The same run without the trouble of that number."""
