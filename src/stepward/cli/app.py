@@ -49,6 +49,7 @@ COMMANDS: dict[str, Place] = {
     "up": Place("stepward.cli.up", _SERVER),
     "demo": Place("stepward.cli.demo", _SERVER),
     "project": Place("stepward.cli.project", _SERVER),
+    "cluster": Place("stepward.cli.cluster", _SERVER),
     "nodes": Place("stepward.cli.nodes", _SERVER),
     "token": Place("stepward.cli.token", _SERVER),
     "backup": Place("stepward.cli.backup", _SERVER),

@@ -17,6 +17,7 @@ from stepward.client.stream import open_lines
 from stepward.client.transport import ANSWER_S, Transport
 from stepward.errors import NotFound, ParseError, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
+from stepward.model.clusters import Cluster, ClusterChange, ClusterPlan, NewCluster, Operation
 from stepward.model.nodes import Node, RunNode
 from stepward.model.resources import (
     Backup,
@@ -118,6 +119,36 @@ class Client:
         """Back the server up into ``path``, a new folder on its disk, or below its data folder; returns when it is done."""
         asked = "" if path is None else f"?{urlencode({'path': path})}"
         return self._send("POST", f"/api/v1/backups{asked}", None, Backup, timeout_s=BACKUP_S)
+
+    # ── clusters ──
+
+    def clusters(self) -> list[Cluster]:
+        """All clusters of the server."""
+        return self._get("/api/v1/clusters", {}, list[Cluster])
+
+    def cluster(self, name: str) -> Cluster:
+        """A cluster."""
+        return self._get(_cluster(name), {}, Cluster)
+
+    def create_cluster(self, name: str, spec: dict[str, Any]) -> Operation:
+        """Begin to make a cluster."""
+        return self._send("POST", "/api/v1/clusters", NewCluster(spec=spec, name=name), Operation)
+
+    def update_cluster(self, name: str, spec: dict[str, Any]) -> Operation:
+        """Begin to make a cluster what the specification says."""
+        return self._send("PUT", _cluster(name), ClusterChange(spec=spec), Operation)
+
+    def delete_cluster(self, name: str) -> Operation:
+        """Begin to end a cluster."""
+        return self._send("DELETE", _cluster(name), None, Operation)
+
+    def plan_cluster(self, name: str, spec: dict[str, Any] | None) -> ClusterPlan:
+        """What making or changing a cluster would do; without a specification, what ending it would."""
+        return self._send("POST", f"{_cluster(name)}/plan", ClusterChange(spec=spec), ClusterPlan)
+
+    def operation(self, id: str) -> Operation:
+        """How far an operation on a cluster is."""
+        return self._get(f"/api/v1/operations/{_segment(id)}", {}, Operation)
 
     # ── runs ──
 
@@ -303,6 +334,12 @@ def _run(run: str) -> str:
     if run in ("", ".", ".."):  # the path of another route
         raise NotFound(f"there is no run {run!r}", code="no_such_run", hint="`stepward ls` lists the runs")
     return f"/api/v1/runs/{_segment(run)}"
+
+
+def _cluster(name: str) -> str:
+    if name in ("", ".", ".."):  # the path of another route
+        raise NotFound(f"there is no cluster {name!r}", code="no_such_cluster", hint="`stepward cluster list`")
+    return f"/api/v1/clusters/{_segment(name)}"
 
 
 def _segment(text: str) -> str:
