@@ -24,6 +24,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/clusters/{cluster}/nodes/{node}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetNode
+         * @description One node: heartbeat, checks, newest readings, what Slurm says, its jobs and their runs.
+         */
+        get: operations["get_node"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/compare": {
         parameters: {
             query?: never;
@@ -78,6 +98,26 @@ export interface paths {
          * @description Commit one frame (``application/vnd.stepward.frame``).
          */
         post: operations["ingest_frame"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListJobClaims
+         * @description Claims of a cluster's jobs behind ``after``, oldest first, at most 1,000.
+         */
+        get: operations["list_job_claims"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -164,6 +204,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListNodes
+         * @description The nodes of all clusters, or of one, by cluster and name.
+         */
+        get: operations["list_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects": {
         parameters: {
             query?: never;
@@ -184,6 +244,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Asynccallable
+         * @description Wrap a given callable to be called in a thread pool using
+         *     ``anyio.to_thread.run_sync``, keeping a reference to the original callable as
+         *     :attr:`func`
+         */
+        get: operations["get_project"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * ChangeProject
+         * @description Change how long ended runs are kept; ``expired`` of the answer says how many runs that deletes now.
+         */
+        patch: operations["change_project"];
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -193,7 +279,7 @@ export interface paths {
         };
         /**
          * ListRuns
-         * @description Runs that match a filter, newest first unless ``sort`` says otherwise.
+         * @description Runs that match a filter, newest first unless ``sort`` says otherwise; newest values of ``metrics`` (``*``: any).
          */
         get: operations["list_runs"];
         put?: never;
@@ -364,6 +450,46 @@ export interface paths {
          * @description The bytes of a stream as they came.
          */
         get: operations["get_raw_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListRunNodes
+         * @description The nodes of each attempt of a run, the interval in which it had them, and what may be charted of them.
+         */
+        get: operations["list_run_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/nodes/{node}/points": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRunNodeChart
+         * @description A metric of a node while an attempt (the newest that had it) had the node; ``relative`` to the run's start.
+         */
+        get: operations["get_run_node_chart"];
         put?: never;
         post?: never;
         delete?: never;
@@ -734,6 +860,8 @@ export interface components {
             /** @default 0 */
             left_out: number;
             overall_device: number | null;
+            /** @default 0 */
+            pending: number;
             runs: components["schemas"]["RunShare"][];
             since: string | null;
         };
@@ -744,6 +872,13 @@ export interface components {
             /** @enum {string} */
             status: "ok" | "degraded";
             version: string;
+        };
+        /** JobClaim */
+        JobClaim: {
+            job: string;
+            project: string;
+            run: string;
+            seq: number;
         };
         /** LatestValue */
         LatestValue: {
@@ -830,6 +965,60 @@ export interface components {
             name: string;
             projects: string[] | null;
         };
+        /** Node */
+        Node: {
+            bad?: string[];
+            checks?: components["schemas"]["NodeCheck"][];
+            cluster: string;
+            cpu?: number | null;
+            cpus?: number | null;
+            devices?: {
+                [key: string]: unknown;
+            }[];
+            jobs?: components["schemas"]["NodeJob"][];
+            last_heard_at?: string | null;
+            load?: number | null;
+            memory_total?: number | null;
+            memory_used?: number | null;
+            name: string;
+            run?: string | null;
+            since?: string | null;
+            slurm?: components["schemas"]["NodeInSlurm"] | null;
+            /** @enum {string} */
+            state: "live" | "lost" | "stopped" | "unknown";
+        };
+        /** NodeCheck */
+        NodeCheck: {
+            at?: string | null;
+            /** @default infrastructure */
+            layer: string;
+            name: string;
+            /** @default  */
+            reason: string;
+            /** @enum {string} */
+            result: "ok" | "bad" | "unknown";
+            /** @default warn */
+            severity: string;
+            value?: number | null;
+        };
+        /** NodeInSlurm */
+        NodeInSlurm: {
+            reason?: string | null;
+            reason_by?: string | null;
+            /** @default true */
+            responding: boolean;
+            state: string;
+        };
+        /** NodeJob */
+        NodeJob: {
+            /** @default  */
+            devices: string;
+            id: string;
+            name: string;
+            /** @default 0 */
+            processes: number;
+            run?: string | null;
+        };
         /** Point */
         Point: {
             attempt: number;
@@ -851,10 +1040,17 @@ export interface components {
         Project: {
             created_at: string;
             /** @default 0 */
+            expired: number;
+            /** @default 0 */
             live: number;
             name: string;
+            retention_s: number | null;
             /** @default 0 */
             runs: number;
+        };
+        /** ProjectChange */
+        ProjectChange: {
+            retention_s?: number | null;
         };
         /** RankProfile */
         RankProfile: {
@@ -938,6 +1134,8 @@ export interface components {
             latest: {
                 [key: string]: components["schemas"]["LatestValue"];
             };
+            /** @default 0 */
+            latest_left_out: number;
             name: string;
             /** @default  */
             notes: string;
@@ -1024,6 +1222,17 @@ export interface components {
             run: string;
             x: number[];
             x_last: number[];
+        };
+        /** RunNode */
+        RunNode: {
+            attempt: number;
+            cluster?: string | null;
+            ended_at?: string | null;
+            /** @default false */
+            known: boolean;
+            node: string;
+            series?: components["schemas"]["Series"][];
+            started_at: string;
         };
         /** RunPage */
         RunPage: {
@@ -1232,6 +1441,44 @@ export interface operations {
             };
         };
     };
+    get_node: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     compare_runs: {
         parameters: {
             query: {
@@ -1332,11 +1579,50 @@ export interface operations {
             };
         };
     };
+    list_job_claims: {
+        parameters: {
+            query: {
+                cluster: string;
+                after?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobClaim"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     watch: {
         parameters: {
             query?: {
                 runs?: boolean;
                 run?: string[] | null;
+                metrics?: string[] | null;
             };
             header?: never;
             path?: never;
@@ -1449,6 +1735,43 @@ export interface operations {
             };
         };
     };
+    list_nodes: {
+        parameters: {
+            query?: {
+                cluster?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_projects: {
         parameters: {
             query?: never;
@@ -1469,6 +1792,86 @@ export interface operations {
             };
         };
     };
+    get_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    change_project: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectChange"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_runs: {
         parameters: {
             query?: {
@@ -1477,6 +1880,7 @@ export interface operations {
                 project?: string | null;
                 limit?: number;
                 cursor?: string | null;
+                metrics?: string[] | null;
             };
             header?: never;
             path?: never;
@@ -1873,6 +2277,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_run_nodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunNode"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_run_node_chart: {
+        parameters: {
+            query: {
+                metric: string;
+                attempt?: number | null;
+                x?: "time" | "relative";
+                start?: number | null;
+                end?: number | null;
+                buckets?: number;
+                by?: "none" | "rank" | "device";
+                device?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Chart"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

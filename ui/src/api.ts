@@ -17,6 +17,7 @@ export type LogStream = Schemas["LogStream"];
 export type LoginLink = Schemas["LoginLink"];
 export type NewToken = Schemas["NewToken"];
 export type Project = Schemas["Project"];
+export type ProjectChange = Schemas["ProjectChange"];
 export type Run = Schemas["Run"];
 export type RunShare = Schemas["RunShare"];
 export type RunChange = Schemas["RunChange"];
@@ -56,7 +57,7 @@ export class Unreachable extends Problem {
   }
 }
 
-type Query = Record<string, string | number | boolean | null | undefined>;
+type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>;
 
 interface Options {
   query?: Query;
@@ -64,11 +65,12 @@ interface Options {
   signal?: AbortSignal;
 }
 
-/** The address of an API resource, with the query fields that are set. */
+/** The address of an API resource, with the query fields that are set; a list repeats its field, an empty one asks for nothing. */
 export function address(path: string, query: Query = {}): string {
   const url = new URL(`api/v1/${path}`, document.baseURI);
   for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, String(value));
+    if (typeof value === "object" && value !== null) for (const one of value.length ? value : [""]) url.searchParams.append(name, one);
+    else if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, String(value));
   }
   return url.href;
 }

@@ -103,7 +103,7 @@ class Writer:
 
     def exit(self, **more: object) -> None:
         """How it ended, as the reaper saw it."""
-        self.send(frames.part("exit", Exit(at=now_us(), by=Witness.REAPER, **more)))
+        self.send(frames.part("exit", Exit(**{"at": now_us(), "by": Witness.REAPER, **more})))
 
 
 def now_us() -> int:

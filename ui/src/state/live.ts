@@ -26,6 +26,7 @@ export const retryAt = signal<number | null>(null);
 const listeners = new Map<Kind, Set<(update: never) => void>>();
 let source: EventSource | null = null;
 let watched: string | null = null;
+let metrics: readonly string[] | null = null;
 let failures = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -43,6 +44,13 @@ export function watch(run: string | null): void {
   connect();
 }
 
+/** Connect again where other newest values are to travel with the runs (null: those that the server chooses). */
+export function carry(names: readonly string[] | null): void {
+  if (String(names) === String(metrics)) return;
+  metrics = names;
+  if (source) connect();
+}
+
 /** Try now rather than when the back-off ends. */
 export function retry(): void {
   connect();
@@ -58,7 +66,7 @@ export function hush(): void {
 
 function connect(): void {
   hush();
-  const opened = new EventSource(address("live", { runs: 1, run: watched }));
+  const opened = new EventSource(address("live", { runs: 1, run: watched, metrics }));
   source = opened;
   opened.onopen = () => {
     const again = failures > 0;

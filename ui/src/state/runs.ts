@@ -5,10 +5,11 @@ import { useEffect, useMemo } from "preact/hooks";
 import { call, get, type Problem, type Run, type RunChange, type RunPage, runPath } from "../api";
 import { say } from "../parts/notice";
 import { asProblem } from "./load";
-import { on, resyncs } from "./live";
+import { carry, on, resyncs } from "./live";
 import { paced } from "./pace";
 
 const PAGE = 100;
+const MOST = 500;
 const FLUSH_MS = 250;
 const HEAD_MS = 3000;
 export const DEFAULT_SORT = "-started_at";
@@ -37,7 +38,11 @@ export class RunList {
   private readonly flush = paced(() => this.apply(), FLUSH_MS);
   private readonly refreshHead = paced(() => void this.head(), HEAD_MS);
 
-  constructor(readonly query: RunQuery) {
+  constructor(
+    readonly query: RunQuery,
+    private metrics: readonly string[] | null,
+  ) {
+    carry(metrics);
     this.offs = [
       on("run", ({ run }) => (this.fresh.set(run.id, run), this.flush())),
       on("run_removed", ({ id }) => this.remove(id)),
@@ -65,6 +70,19 @@ export class RunList {
       const ids = new Set(items.map((run) => run.id));
       const rest = this.now.items.slice(items.length).filter((run) => !ids.has(run.id));
       this.set({ items: [...items, ...rest], total, problem: null, next: rest.length ? this.now.next : next });
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Show the newest values of other metrics: what is loaded is loaded again with them. */
+  async show(metrics: readonly string[] | null): Promise<void> {
+    if (String(metrics) === String(this.metrics)) return;
+    this.metrics = metrics;
+    carry(metrics);
+    try {
+      const { items, total, next } = await this.fetch(null, Math.min(MOST, Math.max(PAGE, this.now.items.length)));
+      if (this.metrics === metrics) this.set({ items, total, next, problem: null });
     } catch (error) {
       this.fail(error);
     }
@@ -99,8 +117,9 @@ export class RunList {
     this.set({ loading: false });
   }
 
-  private fetch(cursor: string | null): Promise<RunPage> {
-    return get<RunPage>("runs", { query: { ...this.query, limit: PAGE, cursor }, signal: this.abort.signal });
+  private fetch(cursor: string | null, limit = PAGE): Promise<RunPage> {
+    const query = { ...this.query, limit, cursor, metrics: this.metrics };
+    return get<RunPage>("runs", { query, signal: this.abort.signal });
   }
 
   private fail(error: unknown): void {
@@ -136,9 +155,10 @@ export class RunList {
 
 const begun = (run: Run): string => run.started_at ?? run.created_at;
 
-/** The list for a query; a new query makes a new list. */
-export function useRuns({ project, filter, sort }: RunQuery): RunList {
-  const list = useMemo(() => new RunList({ project, filter, sort }), [project, filter, sort]);
+/** The list for a query; a new query makes a new list. `metrics` are those whose newest values are shown, null: any few. */
+export function useRuns({ project, filter, sort }: RunQuery, metrics: readonly string[] | null): RunList {
+  const list = useMemo(() => new RunList({ project, filter, sort }, metrics), [project, filter, sort]);
+  useEffect(() => void list.show(metrics), [list, String(metrics)]);
   useEffect(() => () => list.end(), [list]);
   const epoch = resyncs.value;
   useEffect(() => void (epoch && list.head()), [epoch, list]);

@@ -1,7 +1,7 @@
 /** Which columns the runs table shows: the run's own, metrics, leaves of the configuration. */
 
 import { useState } from "preact/hooks";
-import { get, type Run, type RunConfig, runPath } from "../api";
+import { get, type Run, type RunConfig, runPath, type Series } from "../api";
 import { Glyph } from "../parts/glyph";
 import { Menu } from "../parts/menu";
 import { type Json, rows } from "../state/leaves";
@@ -39,12 +39,14 @@ function Choices({ place, columns, runs }: Props) {
   const [search, setSearch] = useState("");
   const newest = runs[0];
   const { value: config } = useLoad(newest?.id ?? null, (signal) => get<RunConfig>(runPath(newest!.id, "/config"), { signal }));
+  const { value: series } = useLoad(newest?.id ?? null, (signal) => get<Series[]>(runPath(newest!.id, "/series"), { signal }));
+  const metrics = [...new Set([...metricsOf(runs), ...(series ?? []).map(({ metric }) => metric)])].sort();
   const ids = columns.map((column) => column.id);
   const toggle = (id: string) => adjust({ columns: ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id] });
   const leaves = rows((config?.user ?? {}) as Json).filter((row) => row.children === null);
   const sections: [string, { id: string; title: string }[]][] = [
     ["Run", [...BUILT_IN]],
-    ["Latest metrics", metricsOf(runs).map((title) => ({ id: `metric:${title}`, title }))],
+    ["Latest metrics", metrics.map((title) => ({ id: `metric:${title}`, title }))],
     ["Configuration of the newest run", leaves.map(({ path }) => ({ id: `config:${path.map(dotless).join(".")}`, title: path.join(".") }))],
   ];
   return (

@@ -42,6 +42,7 @@ export const BUILT_IN: readonly Column[] = [
   { id: "id", title: "Id", width: 250, sort: "id", cell: (run) => <code>{run.id}</code> },
 ];
 
+const METRIC = "metric:";
 const DEFAULT = ["state", "step", "duration", "started_at", "last_seen_at", "tags", "notes"];
 
 function sayDuration(run: Run, now: number): string {
@@ -55,6 +56,11 @@ const sayWhen = (instant: string | null, now: number) => <time title={moment(ins
 export function columnsOf(chosen: readonly string[], runs: readonly Run[]): Column[] {
   const ids = chosen.length ? chosen : withMetrics(DEFAULT, runs);
   return ids.flatMap((id) => columnOf(id) ?? []);
+}
+
+/** Metrics of the columns that `chosen` names; null where nothing is chosen, since any may be shown then. */
+export function metricsShown(chosen: readonly string[]): string[] | null {
+  return chosen.length ? chosen.filter((id) => id.startsWith(METRIC)).map((id) => id.slice(METRIC.length)) : null;
 }
 
 function withMetrics(ids: readonly string[], runs: readonly Run[]): string[] {
@@ -71,7 +77,7 @@ function telling(runs: readonly Run[]): string[] {
     .slice(0, 2);
 }
 
-/** All metrics of which the runs have a latest value, by name. */
+/** The metrics whose latest values came with the runs, by name. */
 export function metricsOf(runs: readonly Run[]): string[] {
   return [...new Set(runs.flatMap((run) => Object.keys(run.latest)))].sort();
 }

@@ -9,7 +9,7 @@ import { type RunList, useRuns } from "../state/runs";
 import { runPlace, type RunsPlace } from "../state/url";
 import { count } from "../words";
 import { ColumnPicker } from "./column-picker";
-import { columnsOf } from "./columns";
+import { columnsOf, metricsShown } from "./columns";
 import { FilterBox } from "./filter";
 import { NoRuns } from "./no-runs";
 import { RunTable } from "./run-table";
@@ -17,7 +17,7 @@ import { SelectionBar } from "./selection";
 import "./runs.css";
 
 export function RunsView({ place }: { place: RunsPlace }) {
-  const list = useRuns(place);
+  const list = useRuns(place, metricsShown(place.columns));
   const { items, total, problem } = list.loaded.value;
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const [cursor, setCursor] = useState(-1);

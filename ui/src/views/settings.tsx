@@ -11,6 +11,7 @@ import { logout, session } from "../state/session";
 import { theme, type Theme } from "../state/theme";
 import { ago, moment } from "../words";
 import { NewTokenForm } from "./new-token";
+import { Projects } from "./projects";
 import "./settings.css";
 
 const THEMES: [Theme, string][] = [
@@ -46,6 +47,7 @@ export function SettingsView() {
           </div>
         </section>
       )}
+      <Projects />
       {who?.kind === "admin" && <Tokens />}
     </main>
   );
