@@ -28,6 +28,7 @@ BENCHES: dict[str, Sequence[str]] = {
     "peers": (),
     "diagnosis": ("speed",),
     "goodput": (),
+    "agent": (),
 }
 """Name of the file -> its arguments."""
 TIMEOUT_S = 3600.0
