@@ -2,20 +2,24 @@
 
 ``python bench/diagnosis.py cases FILE...`` scores case files of schema v2: only log, scheduler, metrics, kernel and stacks
 are fed. ``speed [--mb N]`` times the matcher on a synthetic log. A grep for the first error is scored beside it.
+``healthy DIR`` reads every file of a folder of healthy logs by itself and counts the causes that it is given for nothing.
+``simulator`` runs simulated jobs through the detectors, ``folders`` through the diagnosis of the folder that a person
+would have collected of them (``docs/simulator.md``).
 """
 
 import argparse
 import json
-import math
 import re
 import resource
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import yaml
 
+from scores import proportion
 from stepward.diagnose.clues import Role
 from stepward.diagnose.document import Document
 from stepward.diagnose.engine import diagnose
@@ -45,15 +49,6 @@ def write_case(case: dict, folder: Path) -> None:
                 else yaml.safe_dump(case[field], sort_keys=False, allow_unicode=True)
             )
             (folder / name).write_text(text)
-
-
-def wilson(right: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """Interval of a proportion."""
-    if not total:
-        return math.nan, math.nan
-    p = right / total
-    centre, spread = p + z * z / (2 * total), z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
-    return (centre - spread) / (1 + z * z / total), (centre + spread) / (1 + z * z / total)
 
 
 def grep_first(case: dict) -> str | None:
@@ -95,19 +90,12 @@ def summary(rows: list[dict], cases: list[dict]) -> dict:
     """The figures of a case file."""
 
     def part(key: str, some: list[dict]) -> dict:
-        right = sum(bool(row[key]) for row in some)
-        low, high = wilson(right, len(some))
-        return {
-            "right": right,
-            "of": len(some),
-            "share": round(right / max(1, len(some)), 3),
-            "wilson95": [round(low, 3), round(high, 3)],
-        }
+        return proportion(sum(bool(row[key]) for row in some), len(some))
 
     labelled = [row for row in rows if row["expected"] not in NO_CAUSE]
     healthy = [row for row in rows if row["expected"] == "healthy"]
     answered = [row for row in labelled if row["top"]]
-    bins = [[row for row in answered if low <= row["confidence"] < low + 0.2] for low in (0.2, 0.4, 0.6, 0.8)]
+    bins = [[row for row in answered if min(4, int(row["confidence"] * 5)) == number] for number in range(5)]
     error = sum(
         abs(sum(row["accepted"] for row in some) - sum(row["confidence"] for row in some)) for some in bins
     ) / max(1, len(answered))
@@ -120,7 +108,7 @@ def summary(rows: list[dict], cases: list[dict]) -> dict:
         "false_alarms_on_healthy": sum(row["top"] is not None for row in healthy), "healthy": len(healthy),
         "unknown_right": part("top1", [row for row in rows if row["expected"] == "unknown"]),
         "calibration_error": round(error, 3),
-        "grep_first_match": {"right": grep, "of": len(labelled)},
+        "grep_first_match": proportion(grep, len(labelled)),
     }  # fmt: skip
 
 
@@ -167,6 +155,40 @@ def run_speed(megabytes: int, every: int) -> dict:
             "lines_read": found.inputs[0].lines}  # fmt: skip
 
 
+def run_healthy(root: str, *, verbose: bool) -> dict:
+    """Every file of a folder is a log of something healthy: what is found in it is false."""
+    causes: Counter[str] = Counter()
+    files = lines = candidates = 0
+    for source in discover([root]):
+        found = diagnose([Source(source.path, source.name)])
+        files, lines = files + 1, lines + sum(note.lines for note in found.inputs)
+        causes.update(one.label for one in found.causes)
+        candidates += len(found.candidates)
+        if verbose and found.causes:
+            print(f"{source.name}: {[(one.label, round(one.confidence, 2)) for one in found.causes]}", file=sys.stderr)
+    return {
+        "files": files, "lines": lines, "false_causes": sum(causes.values()), "by_label": dict(causes),
+        "per_100k_lines": round(sum(causes.values()) / lines * 1e5, 3) if lines else None, "candidates": candidates,
+    }  # fmt: skip
+
+
+def run_simulator(chosen: argparse.Namespace) -> dict:
+    """Parts of the simulator's benchmark; the detectors are only needed here."""
+    import simulated
+
+    parts = {
+        "set": lambda: simulated.run_set(chosen.split, chosen.runs, chosen.first, verbose=chosen.verbose),
+        "slowdown": lambda: simulated.run_slowdown(chosen.runs, chosen.first),
+        "straggler": lambda: simulated.run_straggler(
+            chosen.runs, chosen.first, [int(n) for n in chosen.ranks.split(",")]
+        ),
+        "hang": lambda: simulated.run_hang(chosen.runs, chosen.first),
+        "clean": lambda: simulated.run_clean(chosen.days, chosen.first),
+        "cost": simulated.run_cost,
+    }
+    return {name: parts[name]() for name in (parts if chosen.only == "all" else chosen.only.split(","))}
+
+
 def main() -> None:
     """Run a part and print its figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -178,13 +200,39 @@ def main() -> None:
     speed = parts.add_parser("speed")
     speed.add_argument("--mb", type=int, default=200)
     speed.add_argument("--every", type=int, default=100, help="one hit in so many lines; 1 is an all-hit log")
+    healthy = parts.add_parser("healthy")
+    healthy.add_argument("folder")
+    healthy.add_argument("-v", "--verbose", action="store_true")
+    simulator = parts.add_parser("simulator")
+    simulator.add_argument(
+        "--only", default="set", help="set, slowdown, straggler, hang, clean, cost; all; or some of them"
+    )
+    simulator.add_argument("--split", choices=["train", "test"], default="test")
+    simulator.add_argument("--runs", type=int, default=60, help="runs of the set, and of each row of a curve")
+    simulator.add_argument("--first", type=int, default=1, help="the first seed")
+    simulator.add_argument("--days", type=float, default=1, help="run-days of each row of clean noise")
+    simulator.add_argument("--ranks", default="8,64,256,1024", help="sizes of the straggler's rows")
+    simulator.add_argument("-v", "--verbose", action="store_true")
+    folders = parts.add_parser("folders")
+    folders.add_argument("--split", choices=["train", "test"], default="test")
+    folders.add_argument("--runs", type=int, default=60)
+    folders.add_argument("--first", type=int, default=1)
+    folders.add_argument("-v", "--verbose", action="store_true")
     chosen = parser.parse_args()
     if chosen.part == "cases":
         result: dict = {
             Path(path).name: run_cases(path, only=chosen.only, verbose=chosen.verbose) for path in chosen.files
         }
-    else:
+    elif chosen.part == "speed":
         result = run_speed(chosen.mb, chosen.every)
+    elif chosen.part == "healthy":
+        result = run_healthy(chosen.folder, verbose=chosen.verbose)
+    elif chosen.part == "simulator":
+        result = run_simulator(chosen)
+    else:
+        from folders import run_folders
+
+        result = run_folders(chosen.split, chosen.runs, chosen.first, verbose=chosen.verbose)
     print(json.dumps(result, indent=1))
 
 

@@ -12,7 +12,8 @@ from stepward.testing.simulator.truth import Fault
 from stepward.testing.simulator.voice import Text
 
 DIFFERS, SIGMAS = 0.03, 3.0
-"""Relative change of a mean that shows, and how many of its standard errors it must be, pair by pair: noise itself is no trace."""
+"""Relative change of a mean that shows, and how many of its standard errors it must be: noise itself is no trace. The
+error is that of the differences pair by pair, since both runs share their noise."""
 FEWER = 0.7
 """Of so few of the signals that should have come, the others are missing."""
 MISSED = 5
