@@ -3,12 +3,14 @@
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 from stepward.clusters import changes as between
 from stepward.clusters.companions import ServerOf
 from stepward.clusters.naming import cluster_name, default_name
 from stepward.clusters.operations import Operations
+from stepward.clusters.patience import Patience
 from stepward.clusters.providers.local import LocalProvider
 from stepward.clusters.providers.local.ports import all_of
 from stepward.clusters.providers.protocol import Provider, Step
@@ -44,6 +46,7 @@ class Fleet:
         self._clock = clock
         self._server = server
         self._ended = ended
+        self._patience = Patience(time.monotonic)
 
     # ── changing ──
 
@@ -135,7 +138,7 @@ class Fleet:
                 with self.records.locked(name):
                     record = self.records.get(name)
                     lives = record.applied is not None and record.state in ("ready", "failed")
-                    again = self.provider(record).supervise() if lives else []
+                    again = self._restarted(record) if lives else []
             except StepwardError as error:
                 if error.code not in ("cluster_busy", "no_such_cluster"):
                     _log.warning("cluster %s: %s", name, error)
@@ -168,6 +171,9 @@ class Fleet:
         return self.provider(self.records.get(name))
 
     # ── parts of these ──
+
+    def _restarted(self, record: ClusterRecord) -> list[str]:
+        return self.provider(record).supervise(lambda role: self._patience.may(f"{record.slurm_name}:{role}"))
 
     def _to_create(self, name: str, spec: ClusterSpec, held: contextlib.ExitStack) -> ClusterRecord:
         present = self._present(name)

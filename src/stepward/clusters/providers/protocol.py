@@ -33,8 +33,8 @@ class Provider(Protocol):
     def busy(self, nodes: Sequence[str]) -> dict[str, list[str]]:
         """Which of these nodes have jobs, and which jobs."""
 
-    def supervise(self) -> list[str]:
-        """Start again what died unasked; the roles that were started."""
+    def supervise(self, may: Callable[[str], bool]) -> list[str]:
+        """Start again what died unasked, each role or node where it ``may``; the roles that were started."""
 
     def services(self) -> list[ClusterService]:
         """The cluster's daemons, those of nodes left out."""

@@ -143,6 +143,8 @@ def _power(spec: ClusterSpec, layout: Layout) -> list[str]:
         f"ResumeTimeout={spec.slurm.resume_timeout_s}",
         "SuspendRate=0",
         "ResumeRate=0",
+        # So that spares are shown while they are powered down.
+        "PrivateData=cloud",
     ]
 
 

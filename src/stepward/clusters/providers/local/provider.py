@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import socket
+import time
 from collections.abc import Callable, Collection, Sequence
 
 from stepward.clusters.companions import ServerOf
@@ -22,6 +23,8 @@ from stepward.model.clusters import ClusterService
 
 READY_S = 60.0
 """How long a daemon may take to answer."""
+ENDED_S = 1.0
+"""A daemon that was not seen for so long has ended: between two of its forks it may be missed."""
 NODES_S = 90.0
 CANCEL_S = 10.0
 GRACE_S = 10.0
@@ -220,21 +223,21 @@ class LocalProvider:
                 found[node] = jobs
         return found
 
-    def supervise(self) -> list[str]:
+    def supervise(self, may: Callable[[str], bool] = lambda _role: True) -> list[str]:
         """Start again what died unasked: daemons in their order, nodes that are switched on, companions."""
         if self._host.memory_limits:
             cgroups.make(self.record.slurm_name, self.layout.path("cgroup"))
         reports = self._tell_server()
         alive = {one.role for one in self._all()}
-        started = [daemon for daemon in self._wanted() if daemon.role not in alive]
+        started = [daemon for daemon in self._wanted() if daemon.role not in alive and may(daemon.role)]
         for daemon in started:
             daemons.start(self.record, self.layout, daemon)
         again = [daemon.role for daemon in started]
         for node in nodes_of(self.record.spec):
-            roles = {f"slurmd@{node}"} | ({f"agent@{node}"} if reports else set())
-            if nodes.is_on(self.layout, node) and not roles <= alive:
+            dead = ({f"slurmd@{node}"} | ({f"agent@{node}"} if reports else set())) - alive
+            if dead and nodes.is_on(self.layout, node) and may(node):
                 nodes.switch_on(self.record, self.layout, node)
-                again += sorted(roles - alive)
+                again += sorted(dead)
         return again
 
     def services(self) -> list[ClusterService]:
@@ -271,9 +274,13 @@ class LocalProvider:
     def _started(self, daemon: Daemon, ready: Callable[[], bool]) -> None:
         """Start a daemon where it does not run, and wait until it answers."""
         daemons.start(self.record, self.layout, daemon)
+        last_seen = time.monotonic()
 
         def settled() -> bool:
-            return ready() or not daemons.running(self.record, self.layout, daemon.role)
+            nonlocal last_seen
+            if daemons.running(self.record, self.layout, daemon.role):
+                last_seen = time.monotonic()
+            return ready() or time.monotonic() - last_seen > ENDED_S
 
         processes.until(settled, READY_S)
         if not ready():
