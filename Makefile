@@ -25,10 +25,15 @@ ui:
 	rm -f $(STATIC)
 	$(MAKE) $(STATIC)
 
-# What the integration tests use beside: a browser, a compiler for small victims, and torch with the trainers in an
+# A whole Slurm with accounting and REST, for clusters on this host. The JWT plugin is a package of its own.
+SLURM_PACKAGES := slurmctld slurmd slurmdbd slurm-client slurmrestd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin munge \
+  mariadb-server
+
+# What the integration tests use beside: a browser, a compiler for small victims, Slurm, and torch with the trainers in an
 # environment of their own. A test whose piece could not be installed says so when it is skipped.
 system: setup $(VENV)-frameworks/.ready
 	sh deploy/system_packages.sh chromium gcc
+	sh deploy/system_packages.sh $(SLURM_PACKAGES)
 
 $(VENV)-frameworks/.ready: tests/integration/frameworks-requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)-frameworks

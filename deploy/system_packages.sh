@@ -3,10 +3,13 @@
 # Usage: system_packages.sh PACKAGE...
 set -eu
 
-missing=""
-for package in "$@"; do
-  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
+list_missing() {
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf ' %s' "$package"
+  done
+}
+
+missing=$(list_missing "$@")
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
@@ -23,5 +26,5 @@ else
 fi
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086
-{ $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $missing; } >/dev/null ||
-  echo "could not install:$missing (tests that need them are skipped and say so)" >&2
+{ $sudo apt-get update -qq && $sudo apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing; } >/dev/null ||
+  echo "could not install:$(list_missing "$@") (tests that need them are skipped and say so)" >&2
