@@ -71,7 +71,7 @@ def test_what_is_written_is_read_again(name, labels, value):
     found = sample(line)
     assert found.name == name
     assert dict(found.labels) == dict(labels)
-    assert found.value == value or math.isnan(value) and math.isnan(found.value)
+    assert found.value == value or (math.isnan(value) and math.isnan(found.value))
 
 
 @given(st.text(alphabet='ab{}="\\,#\n 1.eE+-NaInf', max_size=80))
