@@ -52,7 +52,10 @@ def test_bad_options_are_refused_before_anything_is_written(options, code):
 def test_a_second_agent_is_refused_with_the_pid_of_the_first(tmp_path):
     path = str(tmp_path / "spool" / ".agent.json")
     first = NodeLock(path)
-    code = f"from stepward.agent.lock import NodeLock\ntry: NodeLock({path!r})\nexcept Exception as e: print(e.code, e.context['pid'])"
+    code = (
+        f"from stepward.agent.lock import NodeLock\ntry: NodeLock({path!r})\n"
+        "except Exception as e: print(e.code, e.context['pid'])"
+    )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.stdout.split() == ["agent_running", str(os.getpid())]
     first.keep({"disk_space": 7})

@@ -14,7 +14,7 @@ from stepward.model.states import State
 from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
-from stepward.store.catalog.jobs import JobRuns
+from stepward.store.catalog.jobs import runs_of_jobs
 from stepward.store.catalog.reading import run_event
 from stepward.store.catalog.rows import event_row
 from stepward.store.catalog.schema import attempts, configs, events, latest, runs, sources
@@ -56,7 +56,6 @@ class Nodes:
 
     def __init__(self, database: Database, listener: Listener) -> None:
         self._database, self._listener = database, listener
-        self._job_runs = JobRuns(database)
 
     def heads(self, cluster: str | None = None) -> list[NodeHead]:
         """Every node that was ever heard, by cluster and name."""
@@ -94,7 +93,7 @@ class Nodes:
         """Fill in the runs of the jobs, those that the caller may see."""
         for cluster in {node.cluster for node in nodes}:
             jobs = [job for node in nodes if node.cluster == cluster for job in node.jobs]
-            runs_of = self._job_runs.of(projects, cluster, (job.name for job in jobs))
+            runs_of = runs_of_jobs(self._database, projects, cluster, (job.name for job in jobs))
             for job in jobs:
                 job.run = runs_of.get(job.name)
 
