@@ -10,11 +10,13 @@ from litestar.di import NamedDependency
 from stepward.api.accounts import Accounts
 from stepward.api.live import LiveHub
 from stepward.clusters.fleet import Fleet
+from stepward.clusters.queues import Queues
 from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
+from stepward.store.catalog.actions import Actions
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
@@ -91,6 +93,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     live: LiveHub
     nodes: Nodes
     slurm_nodes: SlurmNodes
+    queues: Queues
+    actions: Actions
     clusters: Fleet
     problems: Callable[[], list[str]]
     backup: Callable[[str | None], Backup]

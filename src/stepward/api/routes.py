@@ -11,12 +11,14 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import LifespanHook
 
 from stepward.api import (
+    actions,
     backups,
     claims,
     clusters,
     goodput,
     health,
     ingest,
+    jobs,
     logs,
     measures,
     nodes,
@@ -34,7 +36,10 @@ from stepward.api.problems import on_any_error, on_http_error, on_stepward_error
 from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
-MODULES = (backups, claims, clusters, goodput, health, ingest, logs, measures, nodes, points, projects, runs, session, tokens, updates)
+MODULES = (
+    actions, backups, claims, clusters, goodput, health, ingest, jobs, logs, measures, nodes, points, projects, runs,
+    session, tokens, updates,
+)  # fmt: skip
 
 
 def application(

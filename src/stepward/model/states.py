@@ -119,7 +119,7 @@ def verdict(exit: Exit) -> Verdict:
     """
     code, name, assumed = exit.exit_code, exit.signal, False
     if name is None and code is not None and 129 <= code <= 159:
-        name, assumed = _signal_name(code - 128), True
+        name, assumed = signal_name(code - 128), True
     state = exit.state or _state(exit, code, name)
     reason = exit.reason or _reason(exit, state)
     if assumed and not exit.reason:
@@ -165,7 +165,8 @@ def _reason(exit: Exit, state: State) -> str | None:
     return None
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``SIG99`` for a number that this host has no name for."""
     try:
         return _signal.Signals(number).name
     except ValueError:

@@ -32,6 +32,7 @@ from stepward.api.routes import application
 from stepward.api.session import login_url
 from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.fleet import Fleet
+from stepward.clusters.queues import Queues
 from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.errors import StepwardError, UsageError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
@@ -152,6 +153,7 @@ class Server:
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
         managed = fleet.records
         nodes = Nodes(self.catalog, listener)
+        actions = Actions(self.catalog, now_us)
         slurm_nodes = SlurmNodes(
             lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()
         )
@@ -159,7 +161,7 @@ class Server:
             lambda: watched_clusters(managed),
             nodes=nodes,
             slurm_nodes=slurm_nodes,
-            actions=Actions(self.catalog, now_us),
+            actions=actions,
             hearing=hearing,
             clock=now_us,
         )
@@ -184,6 +186,8 @@ class Server:
             waiting=Waiting(now_us),
             nodes=nodes,
             slurm_nodes=slurm_nodes,
+            queues=Queues(managed),
+            actions=actions,
             live=live,
             clusters=fleet,
             problems=self._problems,

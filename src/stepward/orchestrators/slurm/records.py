@@ -90,7 +90,8 @@ class SlurmJob(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it waits until somebody releases it."""
         if self.state is not State.QUEUED:
             return False
-        return self.slurm_state in _HELD_STATES or self.reason.startswith("JobHeld") or self.reason.replace("_", " ") in _HELD_REASONS
+        reason = self.reason.replace("_", " ")
+        return self.slurm_state in _HELD_STATES or reason.startswith("JobHeld") or reason in _HELD_REASONS
 
 
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})

@@ -5,7 +5,7 @@ Records are never changed otherwise and never deleted.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from stepward.model.jobs import Action, ActionPage
 from stepward.model.resources import instant
 from stepward.store.catalog.bounds import MAX_LONG_TEXT, text, tree
 from stepward.store.catalog.database import Database
-from stepward.store.catalog.schema import actions
+from stepward.store.catalog.schema import actions, runs
 
 MAX_PAGE = 500
 STEPWARD = "stepward"
@@ -100,6 +100,7 @@ class Actions:
 
     def page(
         self,
+        projects: Sequence[str] | None,
         *,
         cluster: str | None = None,
         node: str | None = None,
@@ -111,6 +112,9 @@ class Actions:
     ) -> ActionPage:
         """A page of records, the newest first; ``cursor`` is ``next`` of the page before.
 
+        Args:
+            projects: those that the caller may see: only records of their runs are shown; None for all records.
+
         Raises:
             UsageError: ``bad_limit``.
         """
@@ -121,6 +125,8 @@ class Actions:
         for column, value in asked.items():
             if value is not None:
                 query = query.where(actions.c[column] == value)
+        if projects is not None:
+            query = query.where(actions.c.run.in_(sa.select(runs.c.id).where(runs.c.project.in_(projects))))
         if cursor is not None:
             query = query.where(actions.c.id < cursor)
         with self._database.read() as connection:

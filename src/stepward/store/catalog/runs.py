@@ -4,7 +4,7 @@
 exist for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from stepward.model.words import DEFAULT_PROJECT, NODES_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.filtering import condition
+from stepward.store.catalog.jobs import runs_of_jobs
 from stepward.store.catalog.launches import Inside, nodes_of
 from stepward.store.catalog.newest import ALL, FIRST, Metrics
 from stepward.store.catalog.paging import Order
@@ -125,6 +126,10 @@ class Runs:
             query = sa.select(attempts).where(attempts.c.run == row["id"]).order_by(attempts.c.number)
             found = [dict(attempt) for attempt in connection.execute(query).mappings()]
             return RunHead(row["id"], row["project"], row["started_at"], found)
+
+    def of_jobs(self, projects: Projects, cluster: str, jobs: Iterable[str]) -> dict[str, str]:
+        """The runs of a Slurm cluster's jobs, by job; see ``runs_of_jobs``."""
+        return runs_of_jobs(self._database, projects, cluster, jobs)
 
     def config(self, projects: Projects, named: str) -> RunConfig:
         """The three trees of a run; the scheduler's object is ``system.job``."""

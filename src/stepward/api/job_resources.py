@@ -1,0 +1,86 @@
+"""Slurm's records of jobs as the API's JSON."""
+
+from stepward.model.jobs import Job, JobAttempt
+from stepward.model.resources import instant, number
+from stepward.model.states import State, signal_name
+from stepward.orchestrators.slurm.reasons import Words, reason_words
+from stepward.orchestrators.slurm.records import SlurmJob
+
+
+def job_resource(job: SlurmJob, cluster: str, run: str | None) -> Job:
+    """A job; its launches are added where they are asked for."""
+    words = words_of(job)
+    return Job(
+        id=job.id,
+        cluster=cluster,
+        name=job.name,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        qos=job.qos,
+        state=job.state,
+        slurm_state=job.slurm_state,
+        held=job.held,
+        reason=job.reason,
+        reason_words=words.meaning if words else "",
+        advice=words.advice if words else "",
+        nodes=list(job.nodes),
+        node_count=job.node_count,
+        cpus=job.cpus,
+        tres=job.tres,
+        submitted_at=_instant(job.submitted_at),
+        eligible_at=_instant(job.eligible_at),
+        expected_start_at=_instant(job.expected_start_at),
+        started_at=_instant(job.started_at),
+        ended_at=_instant(job.ended_at),
+        time_limit_s=None if job.time_limit_s is None else number(job.time_limit_s),
+        restarts=job.restarts,
+        requeue=job.requeue,
+        exit_code=job.exit_code,
+        signal=_signal(job),
+        dependency=job.dependency,
+        features=job.features,
+        command=job.command,
+        workdir=job.workdir,
+        stdout=job.stdout,
+        stderr=job.stderr,
+        comment=job.comment,
+        run=run,
+    )
+
+
+def attempt_resource(place: int, job: SlurmJob) -> JobAttempt:
+    """One launch of a job, the first is 1."""
+    return JobAttempt(
+        number=place,
+        state=job.state,
+        slurm_state=job.slurm_state,
+        reason=job.reason,
+        nodes=list(job.nodes),
+        submitted_at=_instant(job.submitted_at),
+        started_at=_instant(job.started_at),
+        ended_at=_instant(job.ended_at),
+        exit_code=job.exit_code,
+        signal=_signal(job),
+    )
+
+
+def words_of(job: SlurmJob) -> Words | None:
+    """Why a job waits or how it ended, for people; None where there is nothing to say."""
+    if job.signal is not None and job.state in (State.FAILED, State.CRASHED):
+        # Slurm calls this JobLaunchFailure (22.05), RaisedSignal or NonZeroExitCode, as release and step would have it.
+        return Words(f"it was ended by {signal_name(job.signal)}", "stepward diagnose --slurm JOB")
+    if job.slurm_state in {"SUSPENDED", "STOPPED"}:
+        return Words("its processes are suspended", "scontrol resume JOB, as an administrator")
+    if job.state is State.RUNNING or job.state in (State.FINISHED, State.CANCELLED):
+        # What is left there is why it had waited.
+        return None
+    return reason_words(job.reason)
+
+
+def _signal(job: SlurmJob) -> str | None:
+    return None if job.signal is None else signal_name(job.signal)
+
+
+def _instant(at_us: int | None) -> str | None:
+    return None if at_us is None else instant(at_us)
