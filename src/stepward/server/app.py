@@ -152,7 +152,7 @@ class Server:
         reporting = Reporting(access, self.url)
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
         managed = fleet.records
-        nodes = Nodes(self.catalog, listener)
+        nodes = Nodes(self.catalog, listener, runs.of_jobs)
         actions = Actions(self.catalog, now_us)
         slurm_nodes = SlurmNodes(
             lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()

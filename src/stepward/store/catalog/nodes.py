@@ -1,6 +1,6 @@
 """Nodes out of the runs that their agents write: heartbeat, checks, newest readings, jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,6 @@ from stepward.model.states import State
 from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
-from stepward.store.catalog.jobs import runs_of_jobs
 from stepward.store.catalog.reading import run_event
 from stepward.store.catalog.rows import event_row
 from stepward.store.catalog.schema import attempts, configs, events, latest, runs, sources
@@ -27,6 +26,7 @@ _READINGS = {
     "system/host/memory_total": "memory_total",
 }
 Projects = Sequence[str] | None
+OfJobs = Callable[[Projects, str, Iterable[str]], dict[str, str]]
 
 
 class NodeHead(msgspec.Struct, frozen=True):
@@ -52,10 +52,11 @@ class Nodes:
 
     Args:
         listener: is told what changed, after the commit.
+        of_jobs: (projects, cluster, jobs) -> the run of each job (``Runs.of_jobs``).
     """
 
-    def __init__(self, database: Database, listener: Listener) -> None:
-        self._database, self._listener = database, listener
+    def __init__(self, database: Database, listener: Listener, of_jobs: OfJobs) -> None:
+        self._database, self._listener, self._of_jobs = database, listener, of_jobs
 
     def heads(self, cluster: str | None = None) -> list[NodeHead]:
         """Every node that was ever heard, by cluster and name."""
@@ -93,7 +94,7 @@ class Nodes:
         """Fill in the runs of the jobs, those that the caller may see."""
         for cluster in {node.cluster for node in nodes}:
             jobs = [job for node in nodes if node.cluster == cluster for job in node.jobs]
-            runs_of = runs_of_jobs(self._database, projects, cluster, (job.name for job in jobs))
+            runs_of = self._of_jobs(projects, cluster, (job.name for job in jobs))
             for job in jobs:
                 job.run = runs_of.get(job.name)
 
