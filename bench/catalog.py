@@ -1,7 +1,12 @@
-"""How long a page of runs takes: 10,000 runs x 50 metrics, filtered, sorted, two pages deep.
+"""What the catalog costs, without HTTP.
 
-``python bench/catalog.py [RUNS] [METRICS]`` prints one JSON line a query; the goal is 50 ms a page. It measures the catalog
-alone, without HTTP.
+``python bench/catalog.py [RUNS] [METRICS]``: how long a page of runs takes (10,000 runs x 50 metrics), filtered, sorted, two
+pages deep; one JSON line a query, the goal is 50 ms a page.
+
+``python bench/catalog.py wide [RUNS] [METRICS]``: a page of 100 runs with 5,000 metrics each, by what is asked for.
+
+``python bench/catalog.py live [RUNS]``: judging that many live runs of four ranks, as the server does each second: CPU and
+statements of a turn in which nothing changes, and of one in which all runs turn out to be lost.
 """
 
 import json
@@ -11,11 +16,12 @@ import sys
 import tempfile
 import time
 
+import msgspec
 import sqlalchemy as sa
 
 from stepward.ingest.hearing import Hearing
 from stepward.model.identity import derived_run_id
-from stepward.store.catalog import Runs, open_database, schema
+from stepward.store.catalog import Edits, Metrics, Runs, open_database, schema
 
 QUERIES = [
     ("", None),
@@ -77,8 +83,61 @@ def measure(runs: Runs, filter: str, sort: str | None, rounds: int = 7) -> dict[
     return {"filter": filter, "sort": sort, "total": page.total, **spent}
 
 
+def wide(runs: int, metrics: int) -> None:
+    """Measure pages of runs with very many metrics, by what is asked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        catalog = fill(f"{folder}/catalog.db", runs, metrics)
+        for asked in (None, ["m7"], ["m7", "m1*"], [""], ["*"]):
+            times = []
+            for _ in range(5):
+                began = time.perf_counter()
+                page = catalog.page(None, limit=min(runs, 500), metrics=Metrics.asked(asked))
+                times.append(time.perf_counter() - began)
+            size = len(msgspec.json.encode(page))
+            line = {"asked": asked, "page_ms": round(statistics.median(times) * 1000, 1), "json_kb": size >> 10}
+            print(json.dumps(line), flush=True)
+
+
+def live(runs: int, rounds: int = 10) -> None:
+    """Measure the judgement of live runs."""
+    clock = [START + runs * 1_000_000]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/catalog.db"
+        fill(path, runs, 0)
+        database = open_database(path)
+        with database.write() as connection:
+            connection.execute(sa.update(schema.runs).values(live=True, state="running"))
+            connection.execute(sa.update(schema.attempts).values(state="running"))
+            heard = {"heard_at": clock[0], "last_seen": clock[0], "status_at": clock[0], "step": 5}
+            connection.execute(sa.update(schema.sources).values(heard))
+        statements = [0]
+        sa.event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(statements.pop() + 1))
+        edits = Edits(database, Hearing(START), lambda: clock[0], lambda changes: None)
+        edits.judge_live()
+        quiet = [_turn(edits, statements) for _ in range(rounds)]
+        spent = {name: round(statistics.median(turn[name] for turn in quiet), 1) for name in quiet[0]}
+        print(json.dumps({"live": runs, "turn": "nothing changes", **spent}))
+        clock[0] += 3_600_000_000
+        print(json.dumps({"live": runs, "turn": "all are lost", **_turn(edits, statements)}))
+
+
+def _turn(edits: Edits, statements: list[int]) -> dict[str, float]:
+    began, cpu, before = time.perf_counter(), time.process_time(), statements[0]
+    changed = edits.judge_live()
+    wall_ms = (time.perf_counter() - began) * 1000
+    cpu_ms = (time.process_time() - cpu) * 1000
+    return {"cpu_ms": cpu_ms, "wall_ms": wall_ms, "statements": statements[0] - before, "changed": changed}
+
+
 def main() -> None:
     """Fill a catalog and measure."""
+    if sys.argv[1:2] == ["live"]:
+        live(int([*sys.argv[2:], "1000"][0]))
+        return
+    if sys.argv[1:2] == ["wide"]:
+        runs, metrics = (int(argument) for argument in [*sys.argv[2:], "100", "5000"][:2])
+        wide(runs, metrics)
+        return
     runs, metrics = (int(argument) for argument in [*sys.argv[1:], "10000", "50"][:2])
     with tempfile.TemporaryDirectory() as folder:
         catalog = fill(f"{folder}/catalog.db", runs, metrics)

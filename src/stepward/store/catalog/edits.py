@@ -15,7 +15,7 @@ from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.runs import Projects, RunHead, find
 from stepward.store.catalog.schema import runs, tags
-from stepward.store.catalog.standing import judge, live_runs
+from stepward.store.catalog.standing import judge, restless
 
 MAX_TAGS = 100
 _OF_A_RUN = (
@@ -100,16 +100,15 @@ class Edits:
     def judge_live(self) -> int:
         """Judge the live runs again, because time has passed; returns how many changed."""
         now = self._clock()
+        # Looking takes longer than writing, and mostly there is nothing to write: frames go on meanwhile.
         with self._database.read() as connection:
-            live = live_runs(connection)
-        if not live:
+            due = restless(connection, self._hearing, now)
+        if not due:
             return 0
         with self._database.write() as connection:
-            changed = judge(connection, live, self._hearing, now)
-            query = sa.select(runs.c.id, runs.c.project).where(runs.c.id.in_(sorted(changed)))
-            projects = {row.id: row.project for row in connection.execute(query)}
-        self._listener([Change(project=project, run=run) for run, project in projects.items()])
-        return len(projects)
+            changed = judge(connection, due, self._hearing, now)
+        self._listener([Change(project=project, run=run) for run, project in changed.items()])
+        return len(changed)
 
 
 def _holds(connection: sa.Connection, run: RunHead, condition: sa.ColumnElement[bool]) -> bool:

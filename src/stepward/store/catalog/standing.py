@@ -4,8 +4,9 @@ Called in two places: at the end of a batch of frames, for the attempts whose ev
 runs that are live, because silence is evidence too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -20,41 +21,74 @@ from stepward.store.catalog.bounds import int64
 from stepward.store.catalog.launches import covered
 from stepward.store.catalog.rows import corrected
 
+PIECE = 1000
+"""Runs that are judged at once."""
 _exits = msgspec.msgpack.Decoder(list[Exit])
 Row = Mapping[str, Any]
 Place = tuple[str, str, int | None]
 """Attempt, node and rank."""
 
 
-def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> set[str]:
-    """Set the states of the given attempts, of each run's newest attempt and of the runs; returns the runs that changed."""
-    changed = set()
-    evidence = _Evidence(connection, runs)
-    for run, rows in _attempts(connection, runs).items():
-        newest = max(rows, key=lambda row: row["number"])
-        judged = [row for row in rows if row["key"] in runs[run] or row is newest or not State(row["state"]).terminal]
-        views = {row["key"]: evidence.view(row, rows) for row in judged}
-        standings = {row["key"]: attempt_standing(views[row["key"]], hearing, now) for row in judged}
-        for row in judged:
-            if _write_attempt(connection, row, standings[row["key"]]):
-                changed.add(run)
-        standing, view = standings[newest["key"]], views[newest["key"]]
-        state, reason = run_standing(view, standing, (row["key"] for row in rows), hearing, now)
-        values = {
-            "state": state.value,
-            "state_reason": reason,
-            "live": not state.terminal or any(not judged.state.terminal for judged in standings.values()),
-            "ended_at": standing.ended_at if state.terminal else None,
-        }
-        if _write_run(connection, run, values):
-            changed.add(run)
+def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> dict[str, str]:
+    """Set the states of the given attempts, of each run's newest attempt and of the runs.
+
+    Returns:
+        The runs that changed, with their projects.
+    """
+    changed: dict[str, str] = {}
+    for some in _pieces(runs):
+        found = assess(connection, some, hearing, now)
+        _write(connection, schema.attempts, found.attempts)
+        _write(connection, schema.runs, found.runs)
+        changed |= found.changed
     return changed
 
 
-def live_runs(connection: sa.Connection) -> dict[str, set[str]]:
-    """The runs that silence alone can change, in the shape that ``judge`` takes."""
-    query = sa.select(schema.runs.c.id).where(schema.runs.c.live.is_(True))
-    return {row.id: set() for row in connection.execute(query)}
+def restless(connection: sa.Connection, hearing: Hearing, now: int) -> dict[str, set[str]]:
+    """The live runs that ``judge`` would change, in the shape that it takes; reads alone."""
+    query = sa.select(schema.runs.c.id).where(schema.runs.c.live.is_(True)).order_by(schema.runs.c.id)
+    live: dict[str, set[str]] = {run: set() for run in connection.execute(query).scalars()}
+    return {run: set() for some in _pieces(live) for run in assess(connection, some, hearing, now).changed}
+
+
+class Verdicts(NamedTuple):
+    """What is to be written: the columns of attempts and of runs that differ, keys included; projects by changed run."""
+
+    attempts: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+    changed: dict[str, str]
+
+
+def assess(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> Verdicts:
+    """Judge without writing; one question a table, however many runs."""
+    found = Verdicts([], [], {})
+    evidence, rows = _Evidence(connection, runs), _rows(connection, runs)
+    for run, attempts in _attempts(connection, runs).items():
+        newest = max(attempts, key=lambda row: row["number"])
+        known = {row["key"]: row for row in attempts}
+        judged = [
+            row for row in attempts if row["key"] in runs[run] or row is newest or not State(row["state"]).terminal
+        ]
+        views = {row["key"]: evidence.view(row, attempts) for row in judged}
+        standings = {row["key"]: attempt_standing(views[row["key"]], hearing, now) for row in judged}
+        differ = [
+            {"run": run, "key": key, **values}
+            for key, values in ((key, _of_attempt(standing)) for key, standing in standings.items())
+            if _differs(known[key], values)
+        ]
+        state, reason = run_standing(views[newest["key"]], standings[newest["key"]], known, hearing, now)
+        values = {
+            "state": state.value,
+            "state_reason": reason,
+            "live": not state.terminal or any(not standing.state.terminal for standing in standings.values()),
+            "ended_at": standings[newest["key"]].ended_at if state.terminal else None,
+        }
+        found.attempts.extend(differ)
+        if _differs(rows[run], values):
+            found.runs.append({"id": run, **values})
+        if differ or _differs(rows[run], values):
+            found.changed[run] = rows[run]["project"]
+    return found
 
 
 def source_view(row: Row) -> SourceView:
@@ -88,6 +122,19 @@ def reaped_ranks(rows: Iterable[Row]) -> dict[Place, list[Exit]]:
                 if exit.rank is not None:
                     found.setdefault((row["attempt"], row["node"], exit.rank), []).append(exit)
     return found
+
+
+def _pieces(runs: Mapping[str, set[str]]) -> Iterator[dict[str, set[str]]]:
+    """Runs in pieces that fit into a statement: a database takes so many parameters and no more."""
+    left = iter(sorted(runs.items()))
+    while piece := dict(itertools.islice(left, PIECE)):
+        yield piece
+
+
+def _rows(connection: sa.Connection, runs: Iterable[str]) -> dict[str, Row]:
+    table = schema.runs.c
+    query = sa.select(table.id, table.project, table.state, table.state_reason, table.live, table.ended_at)
+    return {row["id"]: dict(row) for row in connection.execute(query.where(table.id.in_(sorted(runs)))).mappings()}
 
 
 def _attempts(connection: sa.Connection, runs: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
@@ -153,22 +200,26 @@ def _launch_view(row: Row, watchers: Sequence[SourceView]) -> LaunchView:
     return LaunchView(state=state, reason=row["reason"], paused=row["paused"], heard_at=heard)
 
 
-def _write_attempt(connection: sa.Connection, row: Row, standing: Standing) -> bool:
-    values = {
+def _of_attempt(standing: Standing) -> dict[str, Any]:
+    return {
         "state": standing.state.value,
         "exit_code": standing.exit_code,
         "signal": standing.signal,
         "reason": standing.reason,
         "ended_at": None if standing.ended_at is None else int64(standing.ended_at),
     }
-    if all(row[name] == value for name, value in values.items()):
-        return False
-    table = schema.attempts
-    connection.execute(sa.update(table).where(table.c.run == row["run"], table.c.key == row["key"]).values(values))
-    return True
 
 
-def _write_run(connection: sa.Connection, run: str, values: Mapping[str, Any]) -> bool:
-    table = schema.runs
-    differs = sa.or_(*(table.c[name].is_distinct_from(value) for name, value in values.items()))
-    return connection.execute(sa.update(table).where(table.c.id == run, differs).values(values)).rowcount > 0
+def _differs(row: Row, values: Row) -> bool:
+    return any(row[name] != value for name, value in values.items())
+
+
+def _write(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Update rows, named by their primary keys."""
+    if not rows:
+        return
+    keys = [column.name for column in table.primary_key]
+    changed: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in rows[0] if name not in keys}
+    which = sa.and_(*(table.c[name] == sa.bindparam(f"new_{name}") for name in keys))
+    statement = sa.update(table).where(which).values(changed)
+    connection.execute(statement, [{f"new_{name}": value for name, value in row.items()} for row in rows])
