@@ -160,9 +160,11 @@ class Attempt:
         since = state.open.pop(phase.phase, None)
         state.moved_at = max(state.moved_at, phase.time)
         self.paused_at = max(self.paused_at, phase.time)
-        if since is None:
-            return None
-        seconds = (phase.time - since) / US
+        seconds = phase.seconds
+        if seconds is None:
+            if since is None:
+                return None
+            seconds = (phase.time - since) / US
         if not self.hung:
             self.pauses[phase.phase] = max(self.pauses.get(phase.phase, 0.0), seconds)
         return seconds

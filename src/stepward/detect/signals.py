@@ -91,12 +91,13 @@ class PhaseBegan(NamedTuple):
 
 
 class PhaseEnded(NamedTuple):
-    """The phase is over."""
+    """The phase is over; ``seconds`` is how long it took, None where only its beginning tells."""
 
     time: int
     attempt: str
     rank: int
     phase: str
+    seconds: float | None = None
 
 
 class Checkpoint(NamedTuple):

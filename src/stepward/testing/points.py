@@ -348,6 +348,30 @@ class PointsStoreSuite:
         assert [bits(float(row["value"])) for row in rows] == [bits(point.value) for point in points]
         assert all(row["metric"] == 'm"é' for row in rows)
 
+    def test_a_run_is_told_as_it_happened(self, store: PointsStore) -> None:
+        """Points and steps of all writers by time, each source's clock set right; a time that no clock has is left out."""
+        run = f"run_{next(_runs)}"
+        for rank, late in ((0, 0), (1, 1000)):
+            source = Source(kind=SourceKind.RANK, attempt="a0", rank=rank, node=f"n{rank}")
+            writer = FrameWriter(run, f"{run}-{rank}", source=source)
+            points = points_part([("m", 3)], [2, 1, 9], [20 + late, 10 + late, LIMITS[-1]], [0.5, math.nan, 1.0])
+            phases = [PhaseColumn("forward"), PhaseColumn("forward", Clock.DEVICE), PhaseColumn("idle")]
+            steps = steps_part(phases, [1], [5 + late], [0.000003], [[0.1, 0.2, math.nan]])
+            self._commit(store, writer.encoded(points, steps))
+        told = list(store.recorded_points("p", run, shift=lambda speaker: -1000 * (speaker.rank or 0)))
+        assert [(p.speaker.node, p.rank, p.device, p.step, p.time_us) for p in told] == [
+            ("n0", 0, 3, 1, 10),
+            ("n1", 1, 3, 1, 10),
+            ("n0", 0, 3, 2, 20),
+            ("n1", 1, 3, 2, 20),
+        ]
+        assert [str(point.value) for point in told] == ["nan", "nan", "0.5", "0.5"]
+        since = store.recorded_points("p", run, shift=lambda speaker: 0, since_us=20)
+        assert [point.time_us for point in since] == [20, 1010, 1020]
+        one, two = store.recorded_steps("p", run, shift=lambda speaker: 0)
+        assert (one.end_us, one.step, one.duration_s, one.phases) == (8, 1, 0.000003, {"forward": 0.2})
+        assert (two.end_us, two.speaker.rank, two.device_phases) == (1008, 1, frozenset({"forward"}))
+
     def test_payloads_are_a_cursor_over_raw_parts(self, store: PointsStore) -> None:
         """Commit order, kinds, unknown kinds, nothing twice."""
         run = f"run_{next(_runs)}"

@@ -6,7 +6,7 @@ Aggregates are over finite values; NaN, +Inf and -Inf are stored, counted apart 
 of times and in any order. All methods block and are safe to call from any thread; a reader sees whole commits only.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -14,10 +14,13 @@ import msgspec
 from stepward.ingest.protocols import PointsSink
 from stepward.model.frames import Source
 from stepward.model.resources import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
+from stepward.model.words import SourceKind
 
 Axis = Literal["step", "time", "relative"]
 By = Literal["none", "rank", "device"]
 
+NEVER_US = -(1 << 62)
+"""Before every instant."""
 MAX_LINES = 64
 """Lines of a chart that are not abandoned, and as many that are: more can't be told apart."""
 MAX_BUCKETS = 2000
@@ -112,6 +115,42 @@ class StepSpan(NamedTuple):
     end_us: int
 
 
+class Speaker(NamedTuple):
+    """Who wrote: ``rank`` is None for what is no rank."""
+
+    kind: SourceKind
+    attempt: str
+    rank: int | None
+    node: str
+
+
+Shift = Callable[[Speaker], int]
+"""What to add to the times of a source, µs."""
+
+
+class RecordedPoint(NamedTuple):
+    """A point for who replays a run; ``time_us`` is shifted, ``rank`` is the rank that it is about."""
+
+    speaker: Speaker
+    metric: str
+    rank: int | None
+    device: int | None
+    step: int
+    time_us: int
+    value: float
+
+
+class RecordedStep(NamedTuple):
+    """A step for who replays a run; ``end_us`` is shifted. Phases in ``device_phases`` were measured by a device's clock."""
+
+    speaker: Speaker
+    step: int
+    end_us: int
+    duration_s: float
+    phases: Mapping[str, float]
+    device_phases: frozenset[str]
+
+
 class RawPart(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a committed frame as it came; ``cursor`` grows in commit order."""
 
@@ -178,6 +217,16 @@ class PointsStore(PointsSink, Protocol):
 
     def step_spans(self, project: str, run: str) -> list[StepSpan]:
         """Where the steps of each rank of each attempt lie."""
+
+    def recorded_points(
+        self, project: str, run: str, *, shift: Shift, since_us: int = NEVER_US
+    ) -> Iterator[RecordedPoint]:
+        """All points, abandoned ones too, by shifted time from an instant on; of one moment. Times of no clock are left out."""
+
+    def recorded_steps(
+        self, project: str, run: str, *, shift: Shift, since_us: int = NEVER_US
+    ) -> Iterator[RecordedStep]:
+        """All steps of ranks, by their shifted end; ``since_us`` is of their start."""
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, of one moment: what was put in order first, then as it arrived.

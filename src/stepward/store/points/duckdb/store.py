@@ -24,10 +24,21 @@ from stepward.store.points.duckdb.reads import (
     read_steps,
     read_timed_steps,
 )
+from stepward.store.points.duckdb.recorded import recorded_points, recorded_steps
 from stepward.store.points.duckdb.rewrite import disorder, rewrite
 from stepward.store.points.duckdb.values import read_stats, read_tail
 from stepward.store.points.lines import empty_reason
-from stepward.store.points.protocol import ChartQuery, CompareQuery, RawPart, StepSpan, TimedStep
+from stepward.store.points.protocol import (
+    NEVER_US,
+    ChartQuery,
+    CompareQuery,
+    RawPart,
+    RecordedPoint,
+    RecordedStep,
+    Shift,
+    StepSpan,
+    TimedStep,
+)
 
 _OF_RUN = "SELECT id FROM sources WHERE run = $1"
 _SERIES_OF_RUN = f"SELECT id FROM series WHERE source IN ({_OF_RUN})"
@@ -186,6 +197,24 @@ class DuckDBPoints:
             return []
         with at.file.read() as connection:
             return read_step_spans(connection, run)
+
+    def recorded_points(
+        self, project: str, run: str, *, shift: Shift, since_us: int = NEVER_US
+    ) -> Iterator[RecordedPoint]:
+        """All points by shifted time."""
+        at = self._projects.of(project)
+        if at.file.exists():
+            with at.file.read() as connection:
+                yield from recorded_points(connection, run, shift, since_us)
+
+    def recorded_steps(
+        self, project: str, run: str, *, shift: Shift, since_us: int = NEVER_US
+    ) -> Iterator[RecordedStep]:
+        """All steps of ranks by their shifted end."""
+        at = self._projects.of(project)
+        if at.file.exists():
+            with at.file.read() as connection:
+                yield from recorded_steps(connection, run, shift, since_us)
 
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, in order of arrival."""
