@@ -119,11 +119,12 @@ def attempt_standing(attempt: AttemptView, hearing: Hearing, now: int) -> Standi
 def run_standing(
     newest: AttemptView, standing: Standing, known: Iterable[str], hearing: Hearing, now: int
 ) -> tuple[State, str | None]:
-    """The state of a run and its reason: that of its newest attempt, or ``waiting`` for the next one."""
+    """The state of a run and its reason: that of its newest attempt, or ``waiting`` for the next one, queued or announced."""
+    known = list(known)
     if standing.state.terminal and _announced(newest, frozenset(known), hearing, now):
-        why = newest.launch.reason if newest.launch is not None else None
-        words = f"the next attempt is announced; the last one: {_words(standing)}"
-        return State.WAITING, f"{words}; now {why}" if why else words
+        return State.WAITING, f"the next attempt is announced; the last one: {_words(standing)}"
+    if standing.state is State.QUEUED and any(key != newest.key for key in known):
+        return State.WAITING, f"the next attempt is queued; {standing.reason}" if standing.reason else None
     return standing.state, standing.reason
 
 

@@ -411,12 +411,13 @@ class Accepted(msgspec.Struct, kw_only=True):
 
 
 class JobClaim(msgspec.Struct, kw_only=True):
-    """A run that says which job it runs in. ``seq`` grows from claim to claim."""
+    """A run that says which job it runs in. ``seq`` grows from claim to claim; ``covered``: its output comes from inside."""
 
     seq: int
     job: str
     project: str
     run: str
+    covered: bool = False
 
 
 class Backup(msgspec.Struct):

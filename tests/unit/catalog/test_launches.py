@@ -177,15 +177,15 @@ def test_a_requeued_job_waits_and_then_has_a_second_attempt(bench):
     seen = watcher(bench)
     seen.send(told(), config(started_at=T0))
     bench.now += 30 * S
-    seen.send(
-        ended(State.LOST, at=bench.now, reason="node failure", final=False),
-        told(State.QUEUED, at=bench.now, reason="waits for nodes", next_attempt="slurm.1"),
-    )
+    seen.send(ended(State.LOST, at=bench.now, reason="node failure", final=False))
     later(bench, 3600 * S)
+    assert bench.get().state is State.WAITING
+    again = watcher(bench, "slurm.1")
+    again.send(told(State.QUEUED, at=bench.now, reason="waits for nodes"))
     run = bench.get()
-    assert run.state is State.WAITING
+    assert (run.state, run.attempts[-1].state) == (State.WAITING, State.QUEUED)
     assert "waits for nodes" in run.state_reason
-    watcher(bench, "slurm.1").send(told(at=bench.now), config(started_at=bench.now))
+    again.send(told(at=bench.now + 1), config(started_at=bench.now))
     assert attempts(bench) == [(1, "slurm.0", State.LOST), (2, "slurm.1", State.RUNNING)]
     assert bench.get().state is State.RUNNING
 
@@ -230,9 +230,10 @@ def _story():
     watch0 = [
         [told(State.QUEUED, at=T0), config(name="job", key="slurm:lab:42", job=JOB)],
         [told(at=T0 + 1), config(started_at=T0 + S, nodes=["n0"])],
-        [ended(State.LOST, at=T0 + 30 * S, final=False), told(State.QUEUED, at=T0 + 30 * S, next_attempt="slurm.1")],
+        [ended(State.LOST, at=T0 + 30 * S, final=False)],
     ]
     watch1 = [
+        [told(State.QUEUED, at=T0 + 30 * S, reason="waits for nodes")],
         [told(at=T0 + 40 * S), config(started_at=T0 + 40 * S, nodes=["n1"])],
         [ended(State.FINISHED, at=T0 + 90 * S, exit_code=0)],
     ]

@@ -70,6 +70,7 @@ class Batch:
         self._launches = Launches(self._load(schema.launches, "run", runs))
         self._gone: list[tuple[str, str]] = []
         self._claims: dict[tuple[str, str], Row] = {}
+        self._covered: set[str] = set()
         self._sources = {
             (row["run"], row["writer"], row["attempt"]): row
             for row in self._load(schema.sources, "writer", {frame.writer for frame in frames})
@@ -82,8 +83,10 @@ class Batch:
         self._changes: dict[str, Change] = {}
 
     def _load(self, table: sa.Table, column: str, values: Iterable[str]) -> list[Row]:
-        query = sa.select(table).where(table.c[column].in_(sorted(values)))
-        return [dict(row) for row in self._connection.execute(query).mappings()]
+        return self._load_where(table, table.c[column].in_(sorted(values)))
+
+    def _load_where(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> list[Row]:
+        return [dict(row) for row in self._connection.execute(sa.select(table).where(condition)).mappings()]
 
     def take(self, frame: CommittedFrame) -> None:
         """Change the rows as one frame says. A frame for a run of another project changes nothing."""
@@ -106,6 +109,7 @@ class Batch:
                 self._take_events(payload, attempt, source, change)
             elif isinstance(payload, Logs):
                 change.logs = True
+                self._covered.update([frame.run] if frame.source.kind is not SourceKind.WATCHER else [])
         for summary in frame.metrics:
             self._take_metric(frame, summary, attempt, change)
         if frame.last_step is not None:
@@ -253,8 +257,9 @@ class Batch:
             self._start(attempt, started_at)
         if not watched:
             for cluster, job in claimed_jobs(config):
-                claim = {"cluster": cluster, "job": job, "run": run["id"], "project": self._project}
+                claim = {"cluster": cluster, "job": job, "run": run["id"], "project": self._project, "covered": False}
                 self._claims.setdefault((cluster, job), claim)
+            self._covered.update([run["id"]] if source["kind"] == SourceKind.WRAPPER else [])
         self._take_trees(run["id"], config)
 
     def _start(self, attempt: Row, started_at: int) -> None:
@@ -335,6 +340,13 @@ class Batch:
             known = sa.select(table.seq).where(table.cluster == cluster, table.job == job)
             if self._connection.execute(known).first() is None:
                 self._connection.execute(sa.insert(schema.claims).values(claim))
+        if not self._covered:
+            return
+        silent = sa.and_(table.run.in_(sorted(self._covered)), table.covered.is_(False))
+        for row in self._load_where(schema.claims, silent):
+            # As a new claim, so that whoever has seen the old one sees it.
+            self._connection.execute(sa.delete(schema.claims).where(table.seq == row.pop("seq")))
+            self._connection.execute(sa.insert(schema.claims).values(row | {"covered": True}))
 
     def _write_leaves(self, run: str, user: Row) -> None:
         rows = {}

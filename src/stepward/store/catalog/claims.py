@@ -32,7 +32,9 @@ class Claims:
             query = query.where(claims.c.project.in_(projects))
         with self._database.read() as connection:
             rows = connection.execute(query.limit(MAX_CLAIMS)).mappings()
-            return [JobClaim(**{name: row[name] for name in ("seq", "job", "project", "run")}) for row in rows]
+            return [
+                JobClaim(**{name: row[name] for name in ("seq", "job", "project", "run", "covered")}) for row in rows
+            ]
 
     def superseded(self) -> list[str]:
         """Runs that stood for a job until its watcher moved: what a crash may have left of them."""

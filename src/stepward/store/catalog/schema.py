@@ -40,7 +40,9 @@ runs = sa.Table(
     sa.Column("ended_at", _Time),
     sa.Column("last_seen_at", _Time),
     sa.Column("step", sa.BigInteger),
-    sa.Column("changes", sa.BigInteger, nullable=False, server_default="0"),  # grows with all that is said about the run
+    sa.Column(
+        "changes", sa.BigInteger, nullable=False, server_default="0"
+    ),  # grows with all that is said about the run
     sa.Index("runs_by_start", "started_at", "id"),
     sa.Index("runs_by_project", "project", "started_at", "id"),
     sa.Index("runs_by_name", "name", "id"),
@@ -60,7 +62,9 @@ attempts = sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("world", sa.Integer),  # ranks that the launcher announced
     sa.Column("started_at", _Time, nullable=False),
-    sa.Column("announced_start", sa.Boolean, nullable=False),  # own_started_at was sent, not guessed from the first frame
+    sa.Column(
+        "announced_start", sa.Boolean, nullable=False
+    ),  # own_started_at was sent, not guessed from the first frame
     sa.Column("own_started_at", _Time),  # as its own sources say; ``started_at`` knows the scheduler's start too
     sa.Column("watched_only", sa.Boolean, nullable=False, server_default=sa.false()),  # nothing inside was heard yet
     sa.Column("ended_at", _Time),
@@ -116,8 +120,10 @@ claims = sa.Table(  # runs that say which job they run in: a watcher of that job
     sa.Column("job", _Name, nullable=False),
     sa.Column("run", _Id, nullable=False),
     sa.Column("project", _Name, nullable=False),
+    sa.Column("covered", sa.Boolean, nullable=False),  # somebody inside sends the job's output
     sa.UniqueConstraint("cluster", "job", name="claims_by_job"),
     sa.Index("claims_by_run", "run"),
+    sqlite_autoincrement=True,  # a number that was seen never comes again
 )
 
 latest = sa.Table(

@@ -41,7 +41,9 @@ def upgrade() -> None:
         sa.Column("job", sa.String(1024), nullable=False),
         sa.Column("run", sa.String(64), nullable=False),
         sa.Column("project", sa.String(1024), nullable=False),
+        sa.Column("covered", sa.Boolean, nullable=False),
         sa.UniqueConstraint("cluster", "job", name="claims_by_job"),
+        sqlite_autoincrement=True,
     )
     op.create_index("claims_by_run", "claims", ["run"])
     op.create_index("runs_by_key", "runs", ["key"])
