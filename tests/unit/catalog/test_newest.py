@@ -26,7 +26,7 @@ def shown(full, asked):
 def test_who_does_not_ask_gets_the_telling_few_and_a_count_of_the_rest(full):
     runs = shown(full, None)
     many, few = runs[full.run("many")], runs[full.run("few")]
-    assert list(many.latest)[:3] == ["loss", "zloss", "Eval/Accuracy"] and len(many.latest) == FEW
+    assert list(many.latest)[:4] == ["loss", "zloss", "50%", "Eval/Accuracy"] and len(many.latest) == FEW
     assert many.latest_left_out == FEW + 30 + 6 + 9 - FEW
     assert sorted(few.latest) == ["loss", "system/cpu"] and few.latest_left_out == 0
 
