@@ -13,6 +13,7 @@ AT_WORK = 50.0
 """Per cent: a device that waits in a collective spins and looks busy."""
 IDLE = 20.0
 _WAITS = frozenset({Phase.COLLECTIVE.value, Phase.BACKWARD.value, Phase.OPTIMIZER.value})
+_STANDS = frozenset({"collective_desync", "hang_in_user_code", "gpu_driver_firmware", "gpu_off_bus"})
 _GRACE_US = int(HEARTBEAT_S * MISSED_HEARTBEATS * US)
 
 
@@ -26,19 +27,28 @@ class Culprit(NamedTuple):
 
 
 class Watchdogs:
-    """Ranks whose output says that a collective timed out."""
+    """Ranks whose output says that a collective timed out, and ranks whose own lines say what is wrong with them."""
 
     def __init__(self) -> None:
         self.ranks: set[int] = set()
+        self.named: set[int] = set()
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """Changes when more is known."""
+        return len(self.ranks), len(self.named)
 
     def hit(self, hit: Hit) -> None:
         """Take a known line."""
         if hit.rank is not None and hit.label == "collective_desync" and hit.role in ("cascade", "either"):
             self.ranks.add(hit.rank)
+        elif hit.rank is not None and hit.label in _STANDS and hit.role == "root":
+            self.named.add(hit.rank)
 
     def clear(self) -> None:
         """The collective went on."""
         self.ranks.clear()
+        self.named.clear()
 
 
 def find_culprit(
@@ -58,7 +68,8 @@ def find_culprit(
     for why, found, sure in (
         ("is stopped", [s.rank for s in standing if s.stopped], True),
         ("ended", [s.rank for s in attempt.ranks.values() if s.failed], True),
-        ("is not heard of", _silent(standing), True),
+        ("is not heard of", silent(standing), True),
+        ("says so itself", sorted(watchdogs.named), True),
         ("did not report the time-out of its peers", _unreported(standing, watchdogs), True),
         ("is behind the others", _fewest(standing), True),
         ("stands in another phase than the others", _odd_phase(standing), True),
@@ -76,7 +87,7 @@ def _nodes(attempt: Attempt, ranks: Iterable[int]) -> tuple[str, ...]:
     return tuple(sorted({node for rank in ranks if (node := attempt.node_of(rank))}))
 
 
-def _silent(standing: list[RankState]) -> list[int]:
+def silent(standing: list[RankState]) -> list[int]:
     """Ranks whose heartbeats ceased well before the others'."""
     heard = [state for state in standing if state.beat_at > -(1 << 61)]
     if len(heard) < 2:

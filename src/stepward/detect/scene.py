@@ -75,6 +75,13 @@ class Outlet:
                 return
         self._recent.append(event)
 
+    def struck(self, *kinds: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Ranks and nodes that every confirmed event of these types was about, of as many as are remembered."""
+        found = [e for e in self._recent if e.type in kinds and e.certainty is Certainty.CONFIRMED]
+        ranks = set(found[0].ranks).intersection(*(e.ranks for e in found)) if found else set()
+        nodes = set(found[0].nodes).intersection(*(e.nodes for e in found)) if found else set()
+        return tuple(sorted(ranks)), tuple(sorted(nodes))
+
     def cause_of(self, kind: str, attempt: str, started_at: int) -> str | None:
         """Id of the newest event whose consequence one of this type may be."""
         causes = _FOLLOWS.get(kind, frozenset())

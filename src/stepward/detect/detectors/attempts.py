@@ -127,8 +127,18 @@ class RestartLoop(RunDetector):
         if self._open is not None:
             began, attempt = self._open.started_at, self._open.attempt
         data = {"attempts": self._bad, "starts": len(self._starts)}
+        ranks, nodes = self._outlet.struck("crash", "oom")
         self._open = self._event(
-            certainty, began, at, attempt, title, data=data, ended_at=ended_at, severity="critical"
+            certainty,
+            began,
+            at,
+            attempt,
+            title,
+            data=data,
+            ended_at=ended_at,
+            severity="critical",
+            ranks=ranks,
+            nodes=nodes,
         )
 
 
@@ -147,6 +157,8 @@ class NoProgressRestart(RunDetector):
         self._told = False
         self._resumed: dict[str, int] = {}
         self._before: int | None = None
+        self._same: tuple[int, str, int] | None = None
+        """The step that it resumes at again and again, and where and when that began."""
 
     def started(self, start: AttemptStarted) -> None:
         """Where it resumes, if it is told."""
@@ -167,7 +179,12 @@ class NoProgressRestart(RunDetector):
         self._resumed[attempt] = step
         if self._before is not None and self._before == step:
             title = f"Resumes at step {step} again"
-            self._event(Certainty.CONFIRMED, time, time, attempt, title, step=step, data={"resumed_step": step})
+            if self._same is None or self._same[0] != step:
+                self._same = (step, attempt, time)
+            _, first, began = self._same
+            ranks, nodes = self._outlet.struck("crash", "oom")
+            where = {"step": step, "ranks": ranks, "nodes": nodes}
+            self._event(Certainty.CONFIRMED, began, time, first, title, **where, data={"resumed_step": step})
 
 
 class SchedulingDelay(RunDetector):

@@ -13,7 +13,7 @@ SLOWER = 3.0
 SURE_S = 30.0
 """From this length on one such save is enough; shorter ones confirm by the second in a row."""
 LEAST_S = 2.0
-LEARN = 2
+LEARN = 1
 KEPT = 20
 FIRST_S = 600.0
 """In-flight age that is a stall where nothing is known yet: what the hang detector gives to long phases."""
@@ -71,13 +71,10 @@ class CheckpointStall(Detector):
             self._landed.add(checkpoint.step)
             if len(self._landed) > 64:
                 self._landed.discard(min(self._landed))
-            episode = self._episode
-            if episode is not None and not episode.over and not self._open and not self._flying:
-                episode.end(checkpoint.time)
         elif checkpoint.step not in self._landed and checkpoint.step not in self._flying:
             self._starts.append(checkpoint.time)
             self._flying[checkpoint.step] = checkpoint.time
-            if len(self._starts) > LEARN:
+            if len(self._starts) >= 2:
                 interval = (self._starts[-1] - self._starts[0]) // (len(self._starts) - 1)
                 self.scene.alarms.at(checkpoint.time + interval, self._unfinished)
         if checkpoint.durable and checkpoint.blocking_s is None:
@@ -132,6 +129,10 @@ class CheckpointStall(Detector):
         """An asynchronous save is in flight longer than the interval."""
         if not self._asynchronous or not self._flying or self.attempt.ended_at is not None or len(self._starts) < 2:
             return
+        lead = self.attempt.lead
+        if lead is None or self.attempt.hung or lead.moved_at < self._starts[-1] + US:
+            # The run itself stands: that its save is not reported is no news.
+            return
         step, since = min(self._flying.items(), key=lambda item: item[1])
         interval = (self._starts[-1] - self._starts[0]) / US / (len(self._starts) - 1)
         age = (now - since) / US
@@ -158,7 +159,7 @@ class CheckpointStall(Detector):
         if episode is None or episode.over:
             episode = self._begin(at - int(seconds * US), step, rank)
         if not episode.confirmed:
-            sure = seconds >= SURE_S or self._slow >= 2
+            sure = seconds >= SURE_S or (self._slow >= 2 and len(self._past) > LEARN)
             (episode.confirm if sure else episode.suspect)(at, **self._words(seconds, limit))
 
     def _words(self, seconds: float, limit: float) -> dict[str, object]:

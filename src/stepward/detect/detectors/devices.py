@@ -106,13 +106,13 @@ class DutyCycle(Detector):
     def _close(self, slot: int, now: int) -> None:
         """A minute is over."""
         means = {place: mean for place, one in self._devices.items() if (mean := one.close()) is not None}
-        paused, self._paused = self._paused or self.attempt.hung, self._open > 0
+        paused, self._paused = self._paused, self._open > 0
         began = int((self._slot * BIN_S) * US)
         # A minute that the attempt did not fill says nothing about it.
         if not means or began < self.attempt.started_at:
             return
         self._judge_idle(means, now, began, paused)
-        if paused or self.attempt.lead is None:
+        if paused or self.attempt.hung or self.attempt.lead is None:
             return
         dropped = {}
         for place, mean in means.items():

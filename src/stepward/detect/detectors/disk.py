@@ -18,6 +18,7 @@ KEPT = 30
 LEAST = 6
 GROWN = 0.002
 _Place = tuple[str, str]
+"""Node and label of a disk."""
 
 
 class _Disk:
@@ -48,6 +49,8 @@ class DiskFilling(Detector):
         self._disks: dict[_Place, _Disk] = {}
         self._saves: deque[int] = deque(maxlen=4)
         self._line: Episode | None = None
+        self._shared: dict[str, Episode] = {}
+        """Events by label: a disk that many nodes mount fills once."""
 
     def saved(self, checkpoint: Checkpoint) -> None:
         """The interval of checkpoints."""
@@ -59,7 +62,7 @@ class DiskFilling(Detector):
         if hit.label != "storage_full" or hit.role not in ("root", "either"):
             return
         if self._line is None or self._line.over:
-            known = next((one.episode for one in self._disks.values() if one.episode and not one.episode.over), None)
+            known = next((one for one in self._shared.values() if not one.over), None)
             self._line = known or Episode(self, hit.time, "line", severity="critical", title=hit.text[:200])
         if self._line.confirmed:
             return
@@ -103,11 +106,20 @@ class DiskFilling(Detector):
         low = disk.used > 1.0 - LOW
         episode = disk.episode
         if not (soon or full or low):
-            if episode is not None and not episode.over:
+            disk.episode = None
+            if (
+                episode is not None
+                and not episode.over
+                and all(one.episode is not episode for one in self._disks.values())
+            ):
                 episode.end(sample.time)
             return
         if episode is None or episode.over:
-            episode = disk.episode = Episode(
+            known = self._line if self._line is not None and not self._line.over else self._shared.get(place[1])
+            if known is not None and not known.over:
+                disk.episode = known
+                return
+            episode = disk.episode = self._shared[place[1]] = Episode(
                 self, sample.time, place[1], nodes=(place[0],) if place[0] else (), severity="warning"
             )
             if not (full or disk.flags >= 3):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from stepward.detect.culprit import silent
 from stepward.detect.metrics import Meaning
 from stepward.detect.progress import US, RankState
 from stepward.detect.scene import Detector, Episode, Scene
@@ -34,7 +35,8 @@ class Crash(Detector):
     """A rank ended badly and the attempt with it.
 
     Signal: ends of ranks and of the attempt, lines with their roles. Method: the first bad end by time (facts 4.1),
-    unless that rank's lines are only echoes of somebody else's failure and another rank's are not (4.2 rule 5). An end
+    unless that rank's lines are only echoes of somebody else's failure and another rank's are not (4.2 rule 5), or other
+    ranks had not been heard of since well before. An end
     that a person or a scheduler may have asked for (SIGTERM, SIGINT, SIGKILL and their codes) is suspected until the
     attempt's state is known. No event of its own where the state or a line says out of memory, preempted, cancelled, time limit.
     Known false positives: a program that exits with a code that is not 0 on purpose.
@@ -49,6 +51,8 @@ class Crash(Detector):
         self._roots: dict[int | None, Hit] = {}
         self._echoes: set[int] = set()
         self._explained_at = -(1 << 62)
+        self._lost: tuple[int, ...] = ()
+        """Ranks that were no longer heard of when the first one ended."""
 
     def hit(self, hit: Hit) -> None:
         """Whose lines name a cause and whose only echo one."""
@@ -64,6 +68,7 @@ class Crash(Detector):
         if not state.failed or self._first is not None:
             return
         self._first = end
+        self._lost = tuple(silent(list(self.attempt.ranks.values())))
         self._episode = Episode(self, end.time, step=state.step, severity="critical")
         if _was_asked(end) or self._explained(end.time):
             self._episode.suspect(end.time, **self._words())
@@ -103,6 +108,10 @@ class Crash(Detector):
         if root is None and self._roots and (rank is None or rank in self._echoes):
             root = min(self._roots.values(), key=lambda hit: (hit.time, hit.rank if hit.rank is not None else -1))
             rank = root.rank if root.rank is not None else rank
+        if self._lost and 2 * len(self._lost) <= len(self.attempt.ranks) and rank not in self._lost:
+            gone = tuple(sorted({name for one in self._lost if (name := self.attempt.node_of(one))}))
+            who = f"Rank {', '.join(map(str, self._lost[:4]))} was lost"
+            return {"data": dict(data or {}), "ranks": self._lost, "nodes": gone, "title": who}
         node = self.attempt.node_of(rank) or (root.node if root is not None else "")
         if not node and self._first is not None and self._first.rank == rank:
             node = self._first.node

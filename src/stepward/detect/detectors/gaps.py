@@ -91,9 +91,16 @@ class TelemetryGap(Detector):
                 continue
             if node not in answering and answering:
                 self._judge(pulse, now, HEARTBEAT_S, node, None)
+        by_node: dict[str, list[_Pulse]] = {}
+        for (node, _), pulse in self._pulses.items():
+            by_node.setdefault(node, []).append(pulse)
         for (node, device), pulse in self._pulses.items():
-            if node in answering and (node not in self._nodes or now - self._nodes[node].at < 3 * HEARTBEAT_S * US):
-                self._judge(pulse, now, 0.0, node, device)
+            answers = node not in self._nodes or now - self._nodes[node].at < MISSED * HEARTBEAT_S * US
+            # Where no device is heard of, it is the one that reads them: an event of the node, by its first device.
+            first = pulse is by_node[node][0]
+            alone = len(by_node[node]) > 1 and any(self._in_time(one, now) for one in by_node[node])
+            if answers and answering and (alone or first):
+                self._judge(pulse, now, 0.0, node, device if alone else None)
 
     def _ranks(self, node: str) -> list[int]:
         return [rank for rank in self.attempt.ranks if self.attempt.node_of(rank) == node]
@@ -106,15 +113,19 @@ class TelemetryGap(Detector):
                 found.add(node)
         return found
 
+    @staticmethod
+    def _in_time(pulse: _Pulse, now: int) -> bool:
+        return now - pulse.at < max(LEAST_S, (MISSED + 0.5) * pulse.period) * US
+
     def _judge(self, pulse: _Pulse, now: int, period: float, node: str, device: int | None) -> None:
         if pulse.count < 2 * MISSED:
             return
         period = max(period, pulse.period)
         silent = (now - pulse.at) / US
-        if silent < max(LEAST_S, (MISSED + 0.5) * period):
+        if silent < (MISSED + 0.5) * period or self._in_time(pulse, now):
             return
         what = f"Device {device}" if device is not None else "Nothing"
-        title = f"{what} of {node} is no longer heard of" if device is not None else f"Nothing is heard of {node}"
+        title = f"{what} of {node} is no longer heard of" if device is not None else f"{node} sends nothing"
         if pulse.episode is None or pulse.episode.over:
             rank = self.attempt.rank_of(node, device) if device is not None else None
             lead = self.attempt.lead
@@ -130,5 +141,5 @@ class TelemetryGap(Detector):
             )
             pulse.episode.suspect(now, data={"silent_s": silent, "period_s": period})
         elif not pulse.episode.confirmed and silent >= max(2 * LEAST_S, 2 * MISSED * period):
-            label = "gpu_off_bus" if device is not None else "node_failure"
+            label = "gpu_off_bus" if pulse.episode.event.devices else "node_failure"
             pulse.episode.confirm(now, data={"silent_s": silent, "suspect": label})

@@ -16,6 +16,9 @@ minutes."""
 SURE_S = 15.0
 CONFIRM_S = 55.0
 """Further silence that confirms: 15 s where evidence names what stands still, else within the minute of the table."""
+LOOK_S = 5.0
+TOGETHER_S = 15.0
+"""Ranks that stopped within this of the first stopped together: a synchronous step, seen through different reports."""
 LOST_S = HEARTBEAT_S * MISSED_HEARTBEATS
 _SLOW_PHASES = frozenset({Phase.INIT, Phase.RESTORE, Phase.COMPILE, Phase.PROVISION})
 _SAVING = frozenset({Phase.CHECKPOINT_SAVE, Phase.EVALUATION})
@@ -73,8 +76,18 @@ class Hang(Detector):
         self._duty[sample.node, sample.device] = sample.value
 
     def hit(self, hit: Hit) -> None:
-        """Watchdogs of the ranks that wait name, by their silence, the one that they wait for."""
+        """Watchdogs of the ranks that wait name, by their silence, the one that they wait for; or a line names it."""
+        known = self._watchdogs.known
         self._watchdogs.hit(hit)
+        episode = self._episode
+        if episode is None or episode.over or not episode.confirmed or episode.event.data.get("sure"):
+            return
+        if self._watchdogs.known != known:
+            standing = self._standing()
+            culprit = self._culprit(standing, [state for state in standing if state.rank in self._stuck])
+            if culprit.sure and culprit.ranks != episode.event.ranks:
+                words = self._words(hit.time, culprit, standing)
+                episode.confirm(hit.time, **words, title=_title(culprit, episode.event.step))
 
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """A rank that ended hangs no more."""
@@ -131,13 +144,14 @@ class Hang(Detector):
         # All ranks stopped at once is a scheduler that suspends the job.
         suspended = len(standing) > 1 and all(state.stopped for state in standing)
         if suspended or due > now:
-            self.scene.alarms.at(max(due, now + US) if not suspended else now + int(LEAST_S * US), self._look)
+            # The limit may shrink meanwhile (a pause ends), so that a far deadline is looked at before.
+            soon = now + int(LOOK_S * US)
+            self.scene.alarms.at(soon if suspended else max(now + US, min(due, soon)), self._look)
             return
         self._suspect(now, oldest, standing)
 
     def _suspect(self, now: int, oldest: int, standing: list[RankState]) -> None:
-        limit = int(self.limit_s() * US)
-        behind = [state for state in standing if state.moved_at + limit <= now]
+        behind = [state for state in standing if state.moved_at - oldest <= TOGETHER_S * US]
         self._stuck = {state.rank: state.moved_at for state in behind}
         self._since = oldest
         culprit = self._culprit(standing, behind)
@@ -181,6 +195,7 @@ class Hang(Detector):
             "phases": sorted(self.attempt.open_phases()),
             "stuck_ranks": len(behind),
             "why": culprit.why,
+            "sure": culprit.sure,
         }
         if evidence is not None:
             data["evidence"] = evidence

@@ -1,5 +1,6 @@
 """Hardware that fails: what drivers, kernels and counters say of devices, links and hosts."""
 
+import re
 from collections import deque
 from typing import NamedTuple
 
@@ -22,14 +23,18 @@ LABELS = frozenset(
         "storage_io",
     }
 )
+_GROUP = dict.fromkeys(("gpu_memory_ecc", "gpu_off_bus", "gpu_driver_firmware", "nvlink_fabric"), "device")
+"""A device that dies says so in many ways: these labels at one place are one event, named by the first that is sure."""
 SAME_S = 300.0
 """Lines of one kind from one place within five minutes are one event (facts 2.1, 4.2 rule 8)."""
 DOUBT_S = 600.0
 """A line that may be a cause or not, and that nothing follows, is withdrawn after this."""
-CORRECTED_TIMES, CORRECTED_LEAST = 10.0, 100.0
-LINK_TIMES, LINK_LEAST = 20.0, 100.0
+_NAMED = frozenset({"node_failure", "network_link"})
+CORRECTED_TIMES, CORRECTED_LEAST = 10.0, 50.0
+LINK_TIMES, LINK_LEAST = 20.0, 50.0
+RISES = 3
 """Corrected errors beyond 10 times, errors of a link beyond 20 times the median of the others (facts 4.1), and at least
-a hundred: one error beside none is no rate."""
+fifty in five minutes: one error beside none is no rate. Growth at three looks confirms."""
 RATE_S = 300.0
 THROTTLED_S = 60.0
 FAILED_LOOKS = 3
@@ -60,8 +65,8 @@ class HardwareFault(Detector):
     devices that do not answer; throttle flags and clocks. Method (facts 4.1, 4.2): a root line confirms at once, a line that may
     be a cause or not is suspected, and confirmed by another signature or counter from the same place; a line that only
     confirms (corrected errors, a pending remap) never begins an event. Uncorrectable errors by one confirm. Corrected ones
-    beyond ten times the fleet's median are suspected, and links beyond twenty. Throttled for a minute with the clock
-    10 % below its own past: confirmed. One event a label and place.
+    beyond ten times the median of the others are suspected, links beyond twenty, and confirmed when they go on. Throttled
+    for a minute with the clock 10 % below its own past: confirmed. One event a group of labels and place.
     Known false positives: a fault of a device of the node that the run does not use.
     """
 
@@ -86,16 +91,20 @@ class HardwareFault(Detector):
         self._low: set[tuple[str, int | None]] = set()
         self._throttled: dict[tuple[str, int | None, str], int] = {}
         self._failed: dict[str, int] = {}
+        self._rises: dict[tuple[str, str, int | None], int] = {}
 
     def hit(self, hit: Hit) -> None:
         """A known line."""
         if hit.label not in LABELS or hit.role not in ("root", "either", "confirm"):
             return
-        node = hit.node or self.attempt.node_of(hit.rank)
-        place = _Place(hit.label, None, node or (f"rank {hit.rank}" if hit.rank is not None else ""))
+        node = self._node(hit)
+        place = _Place(
+            _GROUP.get(hit.label, hit.label), None, node or (f"rank {hit.rank}" if hit.rank is not None else "")
+        )
         if hit.role == "confirm" and place not in self._episodes:
             return
         data: dict[str, object] = {
+            "label": hit.label,
             "line": hit.text[:400],
             "source": hit.source,
             "number": hit.line,
@@ -104,6 +113,15 @@ class HardwareFault(Detector):
         title = hit.text[:200]
         said = _Said(hit.signature, hit.role == "root", title, data)
         self._tell(hit.time, place, said, (node,) if node else (), (hit.rank,) if hit.rank is not None else ())
+
+    def _node(self, hit: Hit) -> str:
+        """The node that a line is about: whom a scheduler's or a peer's line names, else who wrote it."""
+        if hit.label in _NAMED:
+            words = set(re.findall(r"[\w.-]+", hit.text))
+            named = [node for node in self.attempt.nodes if node in words]
+            if len(named) == 1 or (named and hit.node not in named):
+                return named[0]
+        return hit.node or self.attempt.node_of(hit.rank)
 
     def sample(self, sample: Sample, meaning: Meaning) -> None:
         """A counter, a flag or a clock."""
@@ -156,10 +174,11 @@ class HardwareFault(Detector):
         link = meaning is Meaning.NIC_ERRORS
         times, least = (LINK_TIMES, LINK_LEAST) if link else (CORRECTED_TIMES, CORRECTED_LEAST)
         if others and grown >= least and grown > times * max(1.0, median(others)):
+            rises = self._rises[key] = self._rises.get(key, 0) + 1
             what = "errors of the link" if link else "corrected memory errors"
             label = "network_link" if link else "gpu_memory_ecc"
             title = f"{grown:.0f} {what} in five minutes"
-            self._count(sample, label, False, title, {**data, "others": median(others)})
+            self._count(sample, label, rises >= RISES, title, {**data, "others": median(others)})
 
     def _clock(self, device: tuple[str, int | None], sample: Sample) -> None:
         clocks = self._clocks.get(device)
@@ -193,8 +212,8 @@ class HardwareFault(Detector):
         """Something that a counter tells."""
         rank = self.attempt.rank_of(sample.node, sample.device)
         ranks = (rank,) if rank is not None and sample.device is not None else ()
-        place = _Place(label, sample.device, sample.node)
-        said = _Said(sample.metric, sure, title, data)
+        place = _Place(_GROUP.get(label, label), sample.device, sample.node)
+        said = _Said(sample.metric, sure, title, {"label": label, **data})
         self._tell(sample.time, place, said, (sample.node,) if sample.node else (), ranks)
 
     def _tell(self, time: int, place: _Place, said: _Said, nodes: tuple[str, ...], ranks: tuple[int, ...]) -> None:
@@ -211,7 +230,7 @@ class HardwareFault(Detector):
                 devices=(place.device,) if place.device is not None else (),
                 severity="critical" if said.sure else "warning",
                 title=said.title,
-                data={"label": place.label, **said.data},
+                data=said.data,
             )
             self._said[place] = (time, {said.signature})
             if not said.sure:

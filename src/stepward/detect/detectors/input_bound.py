@@ -9,7 +9,8 @@ from stepward.model.words import Phase
 
 STRETCH = 10
 """Steps of one look; two looks in a row are the 20 steps of the table."""
-CLEAR = 3
+CLEAR = 10
+"""Looks without it that end it: stalls may be periodic."""
 _DATA = Phase.DATA_WAIT.value
 
 

@@ -87,7 +87,7 @@ class NonFinite(Detector):
             return
         first = min(self._first.values(), default=-1)
         mine = sorted(rank for rank, at in self._first.items() if at == first)
-        ranks = tuple(mine) if len(mine) * 2 < max(2, len(self._ranks)) else ()
+        ranks = tuple(mine) if len(mine) * 2 <= len(self._ranks) else ()
         nodes = tuple(sorted({node for rank in ranks if (node := self.attempt.node_of(rank))}))
         data = {"bad_ranks": len(self._first), "logging_ranks": len(self._ranks)}
         say = self._episode.confirm if sure else self._episode.suspect

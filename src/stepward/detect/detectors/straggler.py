@@ -4,9 +4,9 @@ import math
 
 from stepward.detect.progress import US, WARM_UP_STEPS, RankState
 from stepward.detect.scene import Detector, Episode, Scene, close
-from stepward.detect.series import median
+from stepward.detect.series import MAD_TO_SIGMA, mad, median
 from stepward.detect.signals import AttemptEnded, Step
-from stepward.detect.speed import BEHIND, BEHIND_OWN, BEHIND_Z, outliers
+from stepward.detect.speed import BEHIND, BEHIND_OWN, BEHIND_Z, RANK_FLOOR, outliers
 from stepward.model.words import Phase
 
 WINDOW = 20
@@ -47,7 +47,8 @@ class Straggler(Detector):
     Method: median of 20 steps a rank, log ratio to the ranks' median, MAD over ranks with a floor of 1 %, z >= 4 in three
     windows in a row, and a ratio of 1.10, or of 1.08 once a rank's own past takes the lasting differences between ranks out
     (facts 5.2). Where two modes are apart by more than 0.2 and the smaller holds 10 %, the lower quartile is the
-    reference. Ranks of one node share an event; data ``scope`` is ``node`` where most of its ranks stand out.
+    reference. Of two ranks each is compared with its own past alone. Ranks of one node share an event; data ``scope`` is
+    ``node`` where most of its ranks stand out.
     Known false positives: work that is unequal on purpose (experts, sequence lengths, stages).
     """
 
@@ -121,7 +122,7 @@ class Straggler(Detector):
         for older in [one for one in self._medians if one < window]:
             del self._medians[older]
         self._judged = window
-        if len(medians) < 3 or min(medians.values()) <= 0:
+        if len(medians) < 2 or min(medians.values()) <= 0:
             return
         middle = median(list(medians.values()))
         logs = {rank: math.log(value / middle) for rank, value in medians.items()}
@@ -141,16 +142,22 @@ class Straggler(Detector):
     def _out(self, logs: dict[int, float]) -> dict[int, float]:
         """Ranks that stand out and by how much: against their peers now, or against their own past among them."""
         found = {} if self._basis == "step" else outliers(logs, math.log(BEHIND), BEHIND_Z)
-        changes = {}
+        changes, spreads = {}, []
         for rank, value in logs.items():
             past = self._tracks[rank].past
-            # The newest windows may be its beginning: they are no reference.
+            # The newest window may be its beginning: it is no reference.
             known = past[:-1] if len(past) > LEARNED else []
             if known:
                 changes[rank] = value - median(known)
-        if len(changes) == len(logs):
-            found |= outliers(changes, math.log(BEHIND_OWN), BEHIND_Z)
-        return found
+                spreads.append(mad(known))
+        if len(changes) < len(logs):
+            return found
+        if len(changes) == 2:
+            # Of two ranks the spread between them says nothing; that of their own past does. Each is the other's mirror.
+            sigma = max(MAD_TO_SIGMA * max(spreads), RANK_FLOOR / 2)
+            rank, change = max(changes.items(), key=lambda item: item[1])
+            return {rank: 2 * change} if 2 * change >= math.log(BEHIND_OWN) and change >= BEHIND_Z * sigma else {}
+        return found | outliers(changes, math.log(BEHIND_OWN), BEHIND_Z)
 
     def _turn_s(self) -> float:
         return self.attempt.usual_turn()[0] if self.attempt.turns else 0.0
