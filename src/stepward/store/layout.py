@@ -7,7 +7,7 @@ A project's name is any text; its folder's name is the name with every byte but 
 import os
 from urllib.parse import quote, unquote
 
-from stepward.errors import UsageError
+from stepward.errors import Unavailable, UsageError
 from stepward.model.identity import MAX_PROJECT_BYTES, is_project_name
 
 
@@ -25,6 +25,22 @@ def project_folder(data: str, project: str) -> str:
         )
     name = quote(project, safe="").replace(".", "%2E").replace("~", "%7E")
     return f"{data}/projects/{name}"
+
+
+def damaged(path: str, why: str, *, away: str, content: str) -> Unavailable:
+    """What is said of a damaged file in a project's folder, of which nothing is touched: whose it is, and the two ways out.
+
+    Args:
+        away: what must be moved, as a shell names it, to begin anew without the project's ``content``.
+    """
+    project = unquote(path.rpartition("/projects/")[2].partition("/")[0])
+    return Unavailable(
+        f"{path}, the {content} of project {project!r}, is damaged: {why}",
+        code="store_corrupt",
+        hint="it was left as it is. Stop the server, then restore a backup (stepward restore BACKUP --data NEW), "
+        f"or move {away} away: the project then begins anew without its {content}, the others are not affected",
+        retry_after_s=60.0,
+    )
 
 
 def project_names(data: str) -> list[str]:

@@ -126,14 +126,34 @@ def test_a_damaged_catalog_is_left_untouched(data):
 
 
 def test_a_damaged_points_file_is_told_before_anything_is_announced(data):
-    store = data / "projects" / "p" / "points.duckdb"
+    store = data / "projects" / "p%2F1" / "points.duckdb"
     store.parent.mkdir(parents=True)
     store.write_bytes(b"not a database" * 1000)
-    assert ServerProcess(data).refused()["code"] == "store_corrupt"
+    told = ServerProcess(data).refused()
+    assert told["code"] == "store_corrupt"
+    for part in (str(store), "project 'p/1'", "stepward restore", f"move {store} and {store}.wal away"):
+        assert part in told["message"]
     assert store.read_bytes() == b"not a database" * 1000
     store.unlink()
     with ServerProcess(data) as server:
         assert server.get("/readyz").status == 200
+
+
+def test_a_damaged_index_of_output_is_told_too(data):
+    with ServerProcess(data) as server:
+        chunk = LogChunk("stdout", 0, b"hello\n", [(0, now())])
+        server.writer("r", "p").begin(name="r").send(("logs", Logs([chunk])))
+    index = data / "projects" / "p" / "logs" / "index.db"
+    index.write_bytes(b"not a database" * 1000)
+    for left in index.parent.glob("index.db-*"):
+        left.unlink()
+    told = ServerProcess(data).refused()
+    assert told["code"] == "store_corrupt"
+    for part in (str(index), "project 'p'", "stepward restore", f"move the folder {index.parent} away"):
+        assert part in told["message"]
+    index.parent.rename(data / "away")
+    with ServerProcess(data) as server:
+        assert server.get("/api/v1/runs/r").json["name"] == "r"
 
 
 def test_a_deletion_that_a_crash_cut_short_is_finished(data):

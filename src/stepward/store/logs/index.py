@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from stepward.errors import IncompatibleVersion, StepwardError, StorageFull, Unavailable
+from stepward.store.layout import damaged
 
 FORMAT = 1
 """Raised with every change of the tables; a file of a higher number is refused untouched."""
@@ -130,10 +131,5 @@ class LogIndex:
                 f"the disk of {self._folder} is full", code="disk_full", hint="make space; serving goes on meanwhile"
             )
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return Unavailable(
-                f"{self.path} is damaged: {error}",
-                code="store_corrupt",
-                hint="it was left as it is: restore a backup, or move the logs folder away to begin anew",
-                retry_after_s=60.0,
-            )
+            return damaged(self.path, str(error), away=f"the folder {self._folder}", content="output")
         return Unavailable(f"{self.path}: {error}", code="store_failed")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import duckdb
 
 from stepward.errors import IncompatibleVersion, StepwardError, StorageFull, Unavailable
+from stepward.store.layout import damaged
 from stepward.store.points.duckdb.schema import CREATE, FORMAT, MIGRATIONS
 
 CHECKPOINT_BYTES = 32 << 20
@@ -315,12 +316,7 @@ class ProjectFile:
         return Unavailable(f"{self.path}: {text.splitlines()[0][:300]}", code="store_failed")
 
     def _damaged(self, why: str) -> Unavailable:
-        return Unavailable(
-            f"{self.path} is damaged: {why}",
-            code="store_corrupt",
-            hint="it was left as it is: restore a backup, or move the file away to begin anew",
-            retry_after_s=60.0,
-        )
+        return damaged(self.path, why, away=f"{self.path} and {self.path}.wal", content="points")
 
 
 def _sync_folder(path: str) -> None:
