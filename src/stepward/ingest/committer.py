@@ -36,8 +36,16 @@ class Submission:
 class Committer:
     """Commits the frames of one project."""
 
-    def __init__(self, project: str, points: PointsSink, appliers: Sequence[Applier], clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        project: str,
+        points: PointsSink,
+        appliers: Sequence[Applier],
+        clock: Callable[[], int],
+        follow: Callable[[Sequence[FrameRows]], None],
+    ) -> None:
         self._project = project
+        self._follow = follow
         self._points = points
         self._appliers = appliers
         self._clock = clock
@@ -100,6 +108,7 @@ class Committer:
         behind = self._apply([row.frame for row in rows])
         for submission in admitted:
             answer(submission, behind or self._sequencer.position(submission.decoded.frame.writer))
+        self._follow(rows)
         self._settle()
 
     def _admit(

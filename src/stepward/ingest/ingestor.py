@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from stepward.errors import StepwardError, Unavailable
 from stepward.ingest.committer import Committer, Submission, catch_up
 from stepward.ingest.decode import Decoded, decode_frame
-from stepward.ingest.protocols import Applier, PointsSink
+from stepward.ingest.protocols import Applier, FrameRows, PointsSink
 from stepward.model.frames import Frame
 
 MAX_WAITING_BYTES = 256 << 20
@@ -28,6 +28,7 @@ class Ingestor:
         appliers: follow each commit, in this order, before the acknowledgement.
         clock: µs since the epoch.
         max_waiting_bytes: memory that waiting frames may hold.
+        follow: given what was committed, behind the acknowledgement; must neither wait nor raise.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Ingestor:
         clock: Callable[[], int],
         *,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
+        follow: Callable[[Sequence[FrameRows]], None] = lambda rows: None,
     ) -> None:
         self._points = points
         self._appliers = appliers
@@ -44,6 +46,7 @@ class Ingestor:
         self._committers: dict[str, Committer] = {}
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
         self._max_waiting = max_waiting_bytes
+        self._follow = follow
         self._waiting = 0
         self._stopped = False
 
@@ -119,7 +122,7 @@ class Ingestor:
     def _committer(self, project: str) -> Committer:
         committer = self._committers.get(project)
         if committer is None:
-            committer = Committer(project, self._points, self._appliers, self._clock).start()
+            committer = Committer(project, self._points, self._appliers, self._clock, self._follow).start()
             self._committers[project] = committer
         return committer
 

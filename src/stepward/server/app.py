@@ -41,6 +41,9 @@ from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
 from stepward.model.resources import Backup
 from stepward.orchestrators.slurm.commands import Slurm
+from stepward.observe.lines import LineReader
+from stepward.observe.observer import Observer
+from stepward.observe.replay import Replay
 from stepward.server.backup import backup
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
@@ -61,6 +64,7 @@ from stepward.store.catalog import (
     open_database,
 )
 from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.detected import DetectedEvents
 from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
@@ -148,6 +152,8 @@ class Server:
         self.moves = Moves()
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
+        lines, detected = LineReader(logs), DetectedEvents(self.catalog, listener)
+        self.observer = Observer(Replay(points, lines, detected), lines, detected, now_us)
         ledgers = Ledgers(self.catalog, LEDGER_VERSION)
         reporting = Reporting(access, self.url)
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
@@ -155,7 +161,8 @@ class Server:
         nodes = Nodes(self.catalog, listener, runs.of_jobs)
         actions = Actions(self.catalog, now_us)
         slurm_nodes = SlurmNodes(
-            lambda: {name: one.conf for name, one in watched_clusters(managed).items()}, lambda conf: Slurm(conf).nodes()
+            lambda: {name: one.conf for name, one in watched_clusters(managed).items()},
+            lambda conf: Slurm(conf).nodes(),
         )
         self.health = HealthWatch(
             lambda: watched_clusters(managed),
@@ -181,7 +188,7 @@ class Server:
             points=points,
             logs=logs,
             accounts=Accounts(ledgers, LedgerEvents(ledgers, points, logs), now_us),
-            ingestor=Ingestor(points, appliers, now_us),
+            ingestor=Ingestor(points, appliers, now_us, follow=self.observer.follow),
             hearing=hearing,
             waiting=Waiting(now_us),
             nodes=nodes,
@@ -248,6 +255,7 @@ class Server:
         self.moves.resume(self.parts)
         sweeper = Sweeper(self.parts)
         await self.parts.live.start()
+        await asyncio.to_thread(self.observer.start)
         self._ticking = asyncio.create_task(
             tick_until(
                 self.parts,
@@ -275,6 +283,7 @@ class Server:
         await self._ticking
         await self._watching
         await self.parts.ingestor.stop()
+        await asyncio.to_thread(self.observer.stop)
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:

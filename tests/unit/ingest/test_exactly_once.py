@@ -21,7 +21,7 @@ Answer = int | StepwardError
 
 
 def a_committer(points: MemoryPoints, *appliers: MemoryApplier) -> Committer:
-    return Committer("p", points, appliers, lambda: 1)
+    return Committer("p", points, appliers, lambda: 1, lambda rows: None)
 
 
 def process(committer: Committer, *data: bytes, allow_gap: bool = False) -> list[Answer]:

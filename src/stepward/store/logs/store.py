@@ -15,7 +15,7 @@ from stepward.store.layout import project_folder, project_names
 from stepward.store.logs.append import append_frames, blob_key
 from stepward.store.logs.index import LogIndex
 from stepward.store.logs.pages import log_stream, plain_page, search_page
-from stepward.store.logs.read import StreamReader
+from stepward.store.logs.read import RawLine, StreamReader
 
 TAIL = 200
 
@@ -112,6 +112,15 @@ class LogStore:
                 limit = tail or TAIL
                 from_n = reader.line_count - limit + 1
             return plain_page(reader, resource, max(1, from_n), limit, fold=fold)
+
+    def lines(self, project: str, run: str, stream: str, first: int, last: int) -> Iterator[RawLine]:
+        """Lines ``first`` to ``last`` of a stream.
+
+        Raises:
+            NotFound: ``no_such_stream``.
+        """
+        with self._reading(project, run, stream) as reader:
+            yield from itertools.islice(reader.lines(first), max(0, last - first + 1))
 
     def raw(self, project: str, run: str, stream: str) -> Iterator[bytes]:
         """The bytes of a stream as they came.

@@ -1,0 +1,260 @@
+"""The live observer: one thread that follows committed frames, feeds detectors and keeps what they say.
+
+It stands behind the acknowledgement: a frame is put into a bounded queue and the committer goes on. What does not fit, what
+was committed before this server started, and what came too late to be judged in order is read again from the stores:
+the run is replayed, and its events are then those of the replay.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from stepward.detect.engine import Detection
+from stepward.detect.rules import Rule
+from stepward.detect.signals import Detected, Signal, Tick
+from stepward.errors import StepwardError
+from stepward.ingest.protocols import FrameRows
+from stepward.model.frames import Logs
+from stepward.model.words import NODES_PROJECT, SourceKind
+from stepward.observe.lines import LineReader, Place
+from stepward.observe.replay import Replay, attempt_of
+from stepward.observe.signals import RunSignals, attempt_end, clock_error, of_points, of_steps
+from stepward.store.catalog.detected import DetectedEvents, EventRow
+
+QUEUED_POINTS = 2_000_000
+"""Points of frames that wait; beyond, frames are left out and their runs replayed."""
+SECOND_S = 1.0
+SETTLED_US = 30_000_000
+"""After so long without late signals a run that had some is replayed; after so long over, it is let go."""
+MAX_REPLAYS = 3
+"""Replays of a run that keeps being late, until it is over."""
+
+Rules = Callable[[str], Sequence[Rule]]
+Watcher = Callable[[str, str, Sequence[Detected]], None]
+_log = logging.getLogger("stepward.observe")
+
+
+class _Run:
+    """A run that is observed."""
+
+    def __init__(self, project: str, run: str, rules: Sequence[Rule]) -> None:
+        self.project, self.run = project, run
+        self.detection = Detection(run, rules)
+        self.conversion = RunSignals()
+        self.place = Place()
+        self.shifts: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
+        self.keys: dict[str, int] = {}
+        """Attempt key -> number in the order in which they were heard of; numbers for a watcher's choice alone."""
+        self.over: set[str] = set()
+        self.output = True
+        self.stale = True
+        """Whether it must be read from the stores before anything else."""
+        self.late, self.late_at, self.replays = 0, 0, 0
+        self.touched_at = 0
+
+
+class Observer:
+    """Follows the runs of a server.
+
+    Args:
+        replay, lines, catalog: the stored runs.
+        clock: µs since the epoch.
+        rules: project -> rules of its people.
+        watcher: told of (project, run, events) after they were kept.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        lines: LineReader,
+        catalog: DetectedEvents,
+        clock: Callable[[], int],
+        *,
+        rules: Rules = lambda project: (),
+        watcher: Watcher = lambda project, run, events: None,
+    ) -> None:
+        self._replay, self._lines, self._catalog = replay, lines, catalog
+        self._clock, self._rules, self._watcher = clock, rules, watcher
+        self._runs: dict[str, _Run] = {}
+        self._queue: deque[FrameRows] = deque()
+        self._points = 0
+        self._missed: set[tuple[str, str]] = set()
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="observe", daemon=True)
+
+    def start(self) -> None:
+        """Take up the runs that are live, and follow."""
+        for project, run in self._catalog.live():
+            self._missed.add((project, run))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what waits is read again at the next start."""
+        self._stopped.set()
+        self._wake.set()
+        self._thread.join()
+
+    def follow(self, rows: Sequence[FrameRows]) -> None:
+        """Take committed frames; called by committers, never waits."""
+        with self._lock:
+            for row in rows:
+                points = 1 if row.points is None else len(row.points.value)
+                if self._points + points > QUEUED_POINTS:
+                    self._missed.add((row.frame.project, row.frame.run))
+                else:
+                    self._points += points
+                    self._queue.append(row)
+        self._wake.set()
+
+    def _work(self) -> None:
+        second = self._clock()
+        while not self._stopped.is_set():
+            self._wake.wait(SECOND_S)
+            self._wake.clear()
+            with self._lock:
+                rows, self._queue, self._points = self._queue, deque(), 0
+                missed, self._missed = self._missed, set()
+            for project, run in missed:
+                self._run(project, run).stale = True
+            for row in rows:
+                self._guarded(row.frame.run, partial(self._take, row))
+            now = self._clock()
+            if now - second >= SECOND_S * 1e6:
+                second = now
+                self._second(now)
+
+    def _guarded(self, run: str, work: Callable[[], None]) -> None:
+        """A run that makes us stumble is read anew; the others go on."""
+        try:
+            work()
+        except StepwardError as error:
+            _log.warning("%s is not observed now: %s", run, error)
+            self._runs[run].stale = True
+        except Exception:
+            _log.exception("observing %s failed", run)
+            self._runs.pop(run, None)
+
+    def _run(self, project: str, run: str) -> _Run:
+        found = self._runs.get(run)
+        if found is None:
+            found = self._runs[run] = _Run(project, run, self._rules(project))
+        return found
+
+    def _take(self, row: FrameRows) -> None:
+        frame = row.frame
+        if frame.project == NODES_PROJECT:
+            return
+        watched = self._run(frame.project, frame.run)
+        if watched.stale:
+            # A run whose first frame this is has nothing to be read from the stores.
+            if frame.seq or frame.source.kind is SourceKind.WATCHER:
+                self._read(watched)
+            watched.stale = False
+        if frame.end <= watched.positions.get(frame.writer, 0):
+            return
+        watched.positions[frame.writer] = frame.end
+        shift = watched.shifts.setdefault(frame.writer, clock_error(frame.received_at - frame.sent_at))
+        source = frame.source
+        watched.keys.setdefault(source.attempt, len(watched.keys))
+        attempt = attempt_of(source.kind, source.attempt, watched.keys)
+        said: list[Detected] = []
+        for _, payload in frame.payloads:
+            if isinstance(payload, Logs):
+                watched.output = True
+            for signal in watched.conversion.of_payload(attempt, source, payload, shift):
+                said += watched.detection.take(signal)
+        if row.points is not None:
+            for sample in of_points(attempt, source, row.keys, row.points, shift):
+                said += watched.detection.take(sample)
+        if source.rank is not None:
+            for steps in row.steps:
+                for step in of_steps(attempt, source.rank, steps, shift):
+                    said += watched.detection.take(step)
+        watched.touched_at = self._clock()
+        self._keep(watched, said)
+
+    def _second(self, now: int) -> None:
+        runs = list(self._runs.values())
+        for watched in runs:
+            if watched.stale:
+                self._guarded(watched.run, partial(self._read, watched))
+        try:
+            ends = self._catalog.ends([watched.run for watched in runs])
+            over = self._catalog.over([watched.run for watched in runs])
+        except StepwardError as error:
+            _log.warning("%s", error)
+            return
+        ended: dict[str, list[Signal]] = {}
+        for end in ends:
+            known = self._runs.get(end.run)
+            if known is not None and end.attempt not in known.over:
+                known.over.add(end.attempt)
+                signal = attempt_end(end.attempt, end.state, end.ended_at, end.reason)
+                ended.setdefault(end.run, []).append(signal)
+        for watched in runs:
+            signals = ended.get(watched.run, [])
+            self._guarded(watched.run, partial(self._look, watched, signals, now, watched.run in over))
+
+    def _look(self, watched: _Run, ends: Sequence[Signal], now: int, over: bool) -> None:
+        said: list[Detected] = []
+        if watched.output or ends:
+            watched.output = False
+            keys = {number: key for key, number in self._catalog.attempts(watched.run).items()}
+            hits = self._lines.hits(watched.project, watched.run, watched.place, keys, to_the_end=bool(ends))
+            for hit in hits:
+                said += watched.detection.take(hit)
+        for signal in ends:
+            said += watched.detection.take(signal)
+        said += watched.detection.take(Tick(now))
+        self._keep(watched, said)
+        if watched.detection.late > watched.late:
+            watched.late, watched.late_at = watched.detection.late, now
+        quiet = now - max(watched.late_at, watched.touched_at) > SETTLED_US
+        if watched.late_at and (quiet or over) and watched.replays < MAX_REPLAYS + over:
+            watched.late_at = 0
+            watched.replays += 1
+            self._read(watched)
+        if over and quiet:
+            self._runs.pop(watched.run, None)
+
+    def _read(self, watched: _Run) -> None:
+        """Read a run from the stores: detectors begin anew, and what they say now is what stands."""
+        watched.detection = detection = Detection(watched.run, self._rules(watched.project))
+        watched.conversion, watched.place = RunSignals(), Place()
+        said: dict[str, Detected] = {}
+        signals = self._replay.signals(watched.project, watched.run, watched.conversion, watched.place)
+        for signal in signals:
+            for event in detection.take(signal):
+                said[event.id] = event
+        watched.keys.update(self._catalog.attempts(watched.run))
+        watched.over |= {end.attempt for end in self._catalog.ends([watched.run])}
+        watched.stale, watched.late = False, detection.late
+        self._keep(watched, list(said.values()), only=True)
+
+    def _keep(self, watched: _Run, said: Sequence[Detected], *, only: bool = False) -> None:
+        if said or only:
+            self._catalog.keep(watched.project, watched.run, [event_row(event) for event in said], only=only)
+        if said:
+            self._watcher(watched.project, watched.run, said)
+
+
+def event_row(event: Detected) -> EventRow:
+    """An event as the catalog keeps it."""
+    data = {
+        "certainty": event.certainty.value,
+        "severity": event.severity,
+        "detector": event.detector,
+        "detected_at": event.detected_at,
+        "ranks": list(event.ranks),
+        "nodes": list(event.nodes),
+        "devices": list(event.devices),
+        "figures": event.data,
+    }
+    rank = event.ranks[0] if len(event.ranks) == 1 else None
+    return EventRow(
+        event.id, event.type, event.attempt, rank, event.step, event.started_at, event.ended_at, event.title, data
+    )

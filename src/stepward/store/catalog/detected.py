@@ -1,0 +1,160 @@
+"""What detectors said, beside the events that writers sent: kept, replaced, taken back.
+
+A detector's event has the id ``d:<id of the detector>``; its certainty, severity, detector, ranks, nodes and figures are its
+``data``. Writers' events are never touched here.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepward.model.resources import RunEvent
+from stepward.store.catalog import schema
+from stepward.store.catalog.bounds import int64, maybe_int64, text, tree
+from stepward.store.catalog.changes import Change, Listener
+from stepward.store.catalog.database import Database, upsert
+from stepward.store.catalog.reading import run_event
+
+PREFIX = "d:"
+_AT_ONCE = 500
+
+
+class ObservedRun(NamedTuple):
+    """A run that may still change."""
+
+    project: str
+    run: str
+
+
+class EndedAttempt(NamedTuple):
+    """An attempt that is over, as it was judged."""
+
+    run: str
+    attempt: str
+    state: str
+    ended_at: int
+    reason: str | None
+
+
+class EventRow(NamedTuple):
+    """A detector's event; times in µs on the server's clock."""
+
+    id: str
+    type: str
+    attempt: str
+    rank: int | None
+    step: int | None
+    started_at: int
+    ended_at: int | None
+    title: str
+    data: dict[str, Any]
+
+
+class SourceClock(NamedTuple):
+    """How far a source's clock is from the server's."""
+
+    kind: str
+    attempt: str
+    rank: int | None
+    node: str
+    offset_us: int
+
+
+class DetectedEvents:
+    """The detectors' part of the catalog.
+
+    Args:
+        listener: told of events that are new or changed.
+    """
+
+    def __init__(self, database: Database, listener: Listener) -> None:
+        self._database = database
+        self._listener = listener
+
+    def live(self) -> list[ObservedRun]:
+        """Runs that are not over."""
+        query = sa.select(schema.runs.c.project, schema.runs.c.id).where(schema.runs.c.live.is_(True))
+        with self._database.read() as connection:
+            return [ObservedRun(*row) for row in connection.execute(query)]
+
+    def over(self, runs: Sequence[str]) -> set[str]:
+        """Those of ``runs`` that are over, or gone."""
+        table, living = schema.runs, set()
+        with self._database.read() as connection:
+            for part in _parts(runs):
+                query = sa.select(table.c.id).where(table.c.id.in_(part), table.c.live.is_(True))
+                living |= {row.id for row in connection.execute(query)}
+        return set(runs) - living
+
+    def ends(self, runs: Sequence[str]) -> list[EndedAttempt]:
+        """Attempts of ``runs`` that are over."""
+        table = schema.attempts
+        columns = (table.c.run, table.c.key, table.c.state, table.c.ended_at, table.c.reason)
+        found: list[EndedAttempt] = []
+        with self._database.read() as connection:
+            for part in _parts(runs):
+                query = sa.select(*columns).where(table.c.run.in_(part), table.c.ended_at.is_not(None))
+                found += [EndedAttempt(*row) for row in connection.execute(query)]
+        return found
+
+    def clocks(self, run: str) -> list[SourceClock]:
+        """The clocks of a run's sources."""
+        table = schema.sources
+        columns = (table.c.kind, table.c.attempt, table.c.rank, table.c.node, table.c.offset_us)
+        with self._database.read() as connection:
+            return [SourceClock(*row) for row in connection.execute(sa.select(*columns).where(table.c.run == run))]
+
+    def attempts(self, run: str) -> dict[str, int]:
+        """Attempt key -> number."""
+        table = schema.attempts
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(table.c.key, table.c.number).where(table.c.run == run))
+            return {row.key: row.number for row in rows}
+
+    def keep(self, project: str, run: str, events: Sequence[EventRow], *, only: bool = False) -> list[RunEvent]:
+        """Write events; with ``only``, those of detectors that are not among them are taken away.
+
+        Returns:
+            The events as they stand, if the run exists.
+        """
+        rows = [_row(run, event) for event in {event.id: event for event in events}.values()]
+        table = schema.events
+        with self._database.write() as connection:
+            if connection.execute(sa.select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is None:
+                return []
+            if only:
+                mine = sa.and_(table.c.run == run, table.c.id.startswith(PREFIX, autoescape=True))
+                old = {row.id for row in connection.execute(sa.select(table.c.id).where(mine))}
+                for part in _parts(sorted(old - {row["id"] for row in rows})):
+                    connection.execute(sa.delete(table).where(table.c.run == run, table.c.id.in_(part)))
+            upsert(connection, table, rows)
+            numbers = dict(
+                connection.execute(
+                    sa.select(schema.attempts.c.key, schema.attempts.c.number).where(schema.attempts.c.run == run)
+                ).all()
+            )
+        told = [run_event(row, numbers.get(row["attempt"])) for row in rows]
+        if told or only:
+            self._listener([Change(project=project, run=run, events=told)])
+        return told
+
+
+def _row(run: str, event: EventRow) -> dict[str, Any]:
+    return {
+        "run": run,
+        "id": text(PREFIX + event.id),
+        "type": text(event.type),
+        "attempt": text(event.attempt),
+        "rank": event.rank,
+        "step": maybe_int64(event.step),
+        "started_at": int64(event.started_at),
+        "ended_at": maybe_int64(event.ended_at),
+        "title": text(event.title),
+        "data": tree(event.data),
+    }
+
+
+def _parts(values: Iterable[str]) -> list[list[str]]:
+    listed = list(values)
+    return [listed[at : at + _AT_ONCE] for at in range(0, len(listed), _AT_ONCE)]
