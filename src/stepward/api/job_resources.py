@@ -2,14 +2,14 @@
 
 from stepward.model.jobs import Job, JobAttempt
 from stepward.model.resources import instant, number
-from stepward.model.states import State, signal_name
-from stepward.orchestrators.slurm.reasons import Words, reason_words
+from stepward.model.states import signal_name
+from stepward.orchestrators.slurm.reasons import job_words
 from stepward.orchestrators.slurm.records import SlurmJob
 
 
 def job_resource(job: SlurmJob, cluster: str, run: str | None) -> Job:
     """A job; its launches are added where they are asked for."""
-    words = words_of(job)
+    words = job_words(job)
     return Job(
         id=job.id,
         cluster=cluster,
@@ -63,19 +63,6 @@ def attempt_resource(place: int, job: SlurmJob) -> JobAttempt:
         exit_code=job.exit_code,
         signal=_signal(job),
     )
-
-
-def words_of(job: SlurmJob) -> Words | None:
-    """Why a job waits or how it ended, for people; None where there is nothing to say."""
-    if job.signal is not None and job.state in (State.FAILED, State.CRASHED):
-        # Slurm calls this JobLaunchFailure (22.05), RaisedSignal or NonZeroExitCode, as release and step would have it.
-        return Words(f"it was ended by {signal_name(job.signal)}", "stepward diagnose --slurm JOB")
-    if job.slurm_state in {"SUSPENDED", "STOPPED"}:
-        return Words("its processes are suspended", "scontrol resume JOB, as an administrator")
-    if job.state is State.RUNNING or job.state in (State.FINISHED, State.CANCELLED):
-        # What is left there is why it had waited.
-        return None
-    return reason_words(job.reason)
 
 
 def _signal(job: SlurmJob) -> str | None:

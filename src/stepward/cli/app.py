@@ -51,6 +51,7 @@ COMMANDS: dict[str, Place] = {
     "project": Place("stepward.cli.project", _SERVER),
     "cluster": Place("stepward.cli.cluster", _SERVER),
     "nodes": Place("stepward.cli.nodes", _SERVER),
+    "jobs": Place("stepward.cli.jobs", _SERVER),
     "token": Place("stepward.cli.token", _SERVER),
     "backup": Place("stepward.cli.backup", _SERVER),
     "restore": Place("stepward.cli.restore", _SERVER),

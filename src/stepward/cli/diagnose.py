@@ -5,7 +5,6 @@ Gathers inputs (paths, a run of a server, a Slurm job) and prints the document; 
 
 import os
 import re
-import subprocess
 import tempfile
 from contextlib import ExitStack
 from datetime import UTC, timedelta, timezone, tzinfo
@@ -13,18 +12,15 @@ from typing import Annotated
 
 import typer
 
+from stepward.cli.slurm_inputs import Asked, ask_slurm
 from stepward.cli.table import Format, FormatOption, write_csv, write_json
 from stepward.cli.verdict import CSV, print_diagnosis
-from stepward.diagnose.document import Document
+from stepward.diagnose.document import Document, Unknown
 from stepward.diagnose.engine import diagnose as diagnose_sources
 from stepward.diagnose.sources import Source, discover
-from stepward.errors import CommandFailed, UsageError
+from stepward.errors import UsageError
 
 app = typer.Typer()
-
-ASKED_S = 20
-"""Seconds that a scheduler's command may take."""
-_SACCT = "JobID,JobName,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,ReqMem,MaxRSS,NodeList,Reason"
 
 
 @app.command()
@@ -71,14 +67,16 @@ def diagnose(
         sources = discover(paths or [])
         for kind, files in given:
             sources += [Source(path, os.path.basename(path), alone=True, kind=kind) for path in files or []]
+        missing: list[str] = []
         if run or slurm:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepward-diagnose-"))
             if run:
                 _fetch_run(run, folder)
-            if slurm:
-                sources += _ask_slurm(slurm, folder)
-            sources += discover([folder])
+            asked = ask_slurm(slurm, folder) if slurm else Asked([], [])
+            sources += [*asked.sources, *discover([folder])]
+            missing = asked.missing
         document = diagnose_sources(sources, zone=zone, rank_pattern=pattern, exits=ends)
+        document.unknown += [Unknown("slurm", why) for why in missing]
     _print(document, output)
     return int(exit_code and document.outcome != "healthy")
 
@@ -138,33 +136,3 @@ def _fetch_run(named: str, folder: str) -> None:
         rank = f"rank{stream.rank}." if stream.rank is not None else ""
         with open(os.path.join(place, f"{rank}{stream.stream}.{number}.log"), "w", encoding="utf-8") as file:
             file.writelines(f"{line.text}\n" for line in client.log_lines(run.id, stream.id))
-
-
-def _ask_slurm(job: str, folder: str) -> list[Source]:
-    """Write what Slurm knows of a job; its output and error files, where they can be read here."""
-    if not re.fullmatch(r"\d+(?:_\d+|\+\d+)?(?:\.\w+)?", job):
-        raise UsageError(f"--slurm {job}: no job id", code="bad_job", hint="as in --slurm 48211 or 48211_3")
-    told = _command(["sacct", "-P", "-D", "-j", job, "-o", _SACCT])
-    # Slurm forgets a job's details minutes after its end; its accounting does not.
-    shown = _command(["scontrol", "show", "job", job], required=False)
-    for name, text in (("sacct.txt", told), ("scontrol.txt", shown)):
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            file.write(text)
-    files = dict.fromkeys(re.findall(r"Std(?:Out|Err)=(\S+)", shown))
-    return [Source(path, os.path.basename(path), alone=True) for path in files if os.path.isfile(path)]
-
-
-def _command(argv: list[str], *, required: bool = True) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=ASKED_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CommandFailed(
-            f"{argv[0]} did not answer: {error}", code="slurm_unavailable", hint="run it where Slurm's commands are"
-        ) from None
-    if done.returncode and required:
-        raise CommandFailed(
-            f"{argv[0]} failed: {done.stderr.strip()[-300:]}",
-            code="slurm_unavailable",
-            hint="run it where Slurm's commands are",
-        )
-    return done.stdout

@@ -18,6 +18,16 @@ from stepward.client.transport import ANSWER_S, Transport
 from stepward.errors import NotFound, ParseError, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
 from stepward.model.clusters import Cluster, ClusterChange, ClusterPlan, NewCluster, Operation
+from stepward.model.jobs import (
+    ActionPage,
+    Job,
+    JobChange,
+    JobChanged,
+    JobLogs,
+    JobPage,
+    JobSubmission,
+    SubmittedJob,
+)
 from stepward.model.nodes import Node, RunNode
 from stepward.model.resources import (
     Backup,
@@ -48,6 +58,8 @@ Query = dict[str, Any]
 
 PAGE_RUNS, PAGE_LINES = 500, 5000
 """Largest pages that the API gives (docs/api.md)."""
+SLURM_S = 60.0
+"""A command of Slurm may take its own time-out, and one change asks several."""
 BACKUP_S = 3600.0
 """A backup copies all data before it answers."""
 
@@ -284,6 +296,35 @@ class Client:
         asked = [("metrics", "")] + [("runs", "1")] * runs + [("run", one) for one in run or []]
         return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
 
+    # ── jobs ──
+
+    def jobs(self, cluster: str, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> JobPage:
+        """A page of jobs of a cluster, the newest first; filters are ``state``, ``user``, ``partition``, ``name``, ``since``."""
+        return self._get(f"{_cluster(cluster)}/jobs", {**filters, "limit": limit, "cursor": cursor}, JobPage)
+
+    def job(self, cluster: str, job: str) -> Job:
+        """A job with its launches."""
+        return self._get(_job(cluster, job), {}, Job)
+
+    def submit_job(self, cluster: str, asked: JobSubmission, *, dry_run: bool = False) -> SubmittedJob:
+        """Submit a job; with ``dry_run`` only check it and ask Slurm what it would do."""
+        flag = "?dry_run=true" if dry_run else ""
+        return self._send("POST", f"{_cluster(cluster)}/jobs{flag}", asked, SubmittedJob, timeout_s=SLURM_S)
+
+    def change_job(self, cluster: str, job: str, verb: str, *, reason: str = "", dry_run: bool = False) -> JobChanged:
+        """``cancel``, ``requeue``, ``hold`` or ``release`` a job."""
+        flag = "?dry_run=true" if dry_run else ""
+        path = f"{_job(cluster, job)}/{_segment(verb)}{flag}"
+        return self._send("POST", path, JobChange(reason=reason), JobChanged, timeout_s=SLURM_S)
+
+    def job_logs(self, cluster: str, job: str, *, tail: int = 200) -> JobLogs:
+        """The last lines of each output of a job."""
+        return self._get(f"{_job(cluster, job)}/logs", {"tail": tail}, JobLogs)
+
+    def actions(self, *, limit: int = 50, cursor: str | None = None, **filters: str | None) -> ActionPage:
+        """A page of the audit; filters are ``cluster``, ``node``, ``job``, ``run``, ``kind``."""
+        return self._get("/api/v1/actions", {**filters, "limit": limit, "cursor": cursor}, ActionPage)
+
     # ── nodes ──
 
     def nodes(self, *, cluster: str | None = None) -> list[Node]:
@@ -340,6 +381,12 @@ def _cluster(name: str) -> str:
     if name in ("", ".", ".."):  # the path of another route
         raise NotFound(f"there is no cluster {name!r}", code="no_such_cluster", hint="`stepward cluster list`")
     return f"/api/v1/clusters/{_segment(name)}"
+
+
+def _job(cluster: str, job: str) -> str:
+    if job in ("", ".", ".."):  # the path of another route
+        raise NotFound(f"there is no job {job!r}", code="unknown_job", hint="`stepward jobs ls` lists the jobs")
+    return f"{_cluster(cluster)}/jobs/{_segment(job)}"
 
 
 def _segment(text: str) -> str:

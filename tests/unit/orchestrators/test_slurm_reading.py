@@ -97,7 +97,9 @@ def test_a_hostile_name_is_a_name(queue, history):
 
 def test_exit_codes_and_signals(queue, history):
     assert (queue["15"].exit_code, queue["15"].signal) == (3, None)
-    assert (queue["16"].exit_code, queue["16"].signal) == (0, 11)
+    assert (queue["16"].exit_code, queue["16"].signal) == (None, 11)
+    # It had failed with 3 and was requeued; then it was cancelled while it waited: that end has no code.
+    assert (queue["2"].exit_code, queue["2"].slurm_state) == (None, "CANCELLED")
     accounted = {job.id: job for job in history}
     assert (accounted["15"].exit_code, accounted["16"].signal) == (3, 11)
     # As squeue says it before 23.11 (the number of wait) and after it.

@@ -8,7 +8,8 @@ from stepward.errors import CommandFailed, Conflict, NotFound, ParseError, Unava
 from stepward.model.states import State
 from stepward.orchestrators.slurm.asking import ask, environment, refusal
 from stepward.orchestrators.slurm.commands import Slurm, job_name
-from stepward.orchestrators.slurm.reasons import reason_words
+from stepward.orchestrators.slurm.reasons import job_words, reason_words
+from stepward.orchestrators.slurm.records import SlurmJob
 from stepward.orchestrators.slurm.states import job_state, node_state, slurm_word
 
 TABLE = {
@@ -150,3 +151,26 @@ def test_a_node_is_set_to_states_alone():
     with pytest.raises(UsageError) as caught:
         Slurm().update_node("n1", state="DOWN Reason=x")
     assert caught.value.code == "bad_node_state"
+
+
+@pytest.mark.parametrize(
+    ("word", "fields", "says"),
+    [
+        ("TIMEOUT", {}, "time limit"),
+        ("OUT_OF_MEMORY", {}, "more memory"),
+        ("NODE_FAIL", {}, "a node that it ran on failed"),
+        ("CANCELLED", {"cancelled_by": 1000}, "by the user with id 1000"),
+        ("CANCELLED", {"cancelled_by": 0}, "by an administrator"),
+        ("FAILED", {"signal": 11, "reason": "JobLaunchFailure"}, "SIGSEGV"),
+        ("FAILED", {"exit_code": 3, "reason": "NonZeroExitCode"}, "exit code 3"),
+        ("PENDING", {"reason": "Licenses"}, "license"),
+        ("SUSPENDED", {}, "suspended"),
+    ],
+)
+def test_how_a_job_stands_is_said_in_words(word, fields, says):
+    job = SlurmJob(id="1", number=1, state=job_state(word), slurm_state=word, **fields)
+    assert says in job_words(job).meaning
+
+
+def test_nothing_is_said_where_nothing_is_to_say():
+    assert job_words(SlurmJob(id="1", number=1, state=State.RUNNING, slurm_state="RUNNING")) is None

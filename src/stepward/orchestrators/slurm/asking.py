@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from stepward.errors import CommandFailed, Conflict, NotFound, StepwardError, Unavailable
 
@@ -28,6 +29,13 @@ _NO_JOB = re.compile(r"invalid job id|job id.*(?:not found|unknown)|invalid job 
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled|accounting.*not enabled", re.IGNORECASE)
 
 
+class Said(NamedTuple):
+    """What a command printed on stdout and stderr."""
+
+    out: str
+    err: str
+
+
 def ask(
     argv: Sequence[str],
     conf: str | None,
@@ -37,7 +45,7 @@ def ask(
     timeout_s: float = ANSWER_S,
     pass_fds: Sequence[int] = (),
     fine: Sequence[int] = (0,),
-) -> str:
+) -> Said:
     """What a command prints.
 
     Args:
@@ -82,8 +90,7 @@ def ask(
         raise refusal(argv, process.returncode, said)
     if not out and _DOWN.search(said):
         raise _unreachable(argv, said)
-    # What sbatch --test-only finds out, and warnings of a command that has succeeded, are on stderr.
-    return out.decode(errors="replace") if read or out else said
+    return Said(out.decode(errors="replace"), said)
 
 
 def environment(conf: str | None, *, read: bool) -> Mapping[str, str]:

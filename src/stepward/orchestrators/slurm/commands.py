@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from stepward.errors import Conflict, NotFound, StepwardError, UsageError
 from stepward.model.jobs import JobSubmission
 from stepward.model.slurm_text import fold_nodes
-from stepward.orchestrators.slurm.asking import ANSWER_S, ask
+from stepward.orchestrators.slurm.asking import ANSWER_S, Said, ask
 from stepward.orchestrators.slurm.cluster_reading import read_config, read_nodes, read_partitions, read_ping
 from stepward.orchestrators.slurm.reading import (
     ACCOUNTING_FIELDS,
@@ -144,7 +144,7 @@ class Slurm:
     def ping(self) -> list[Controller]:
         """The controllers and whether they are up: a controller that is down is no error here."""
         # It ends with 1 where a controller is down.
-        return read_ping(ask(["scontrol", "ping"], self.conf, timeout_s=self._timeout_s, fine=(0, 1)))
+        return read_ping(ask(["scontrol", "ping"], self.conf, timeout_s=self._timeout_s, fine=(0, 1)).out)
 
     def describe(self, job: str) -> str:
         """What ``scontrol show job`` says, as text; empty where the controller has forgotten the job."""
@@ -164,7 +164,7 @@ class Slurm:
         Raises:
             Conflict: ``slurm_refused``, with what Slurm said.
         """
-        said = self._sbatch(asked, test_only=False)
+        said = self._sbatch(asked, test_only=False).out
         found = re.search(r"^(\d+)(?:;\S+)?$", said.strip(), re.MULTILINE)
         if found is None:
             raise Conflict(f"sbatch gave no job id: {said.strip()[:200]}", code="slurm_refused", hint="docs/jobs.md")
@@ -176,8 +176,9 @@ class Slurm:
         Raises:
             Conflict: ``slurm_refused``.
         """
-        said = self._sbatch(asked, test_only=True).strip()
-        return re.sub(r"^sbatch: |Job \d+ ", "", said, flags=re.MULTILINE)[:400]
+        said = re.sub(r"^sbatch: |Job \d+ ", "", self._sbatch(asked, test_only=True).err, flags=re.MULTILINE)
+        # sbatch writes this time in its own way; it was run in UTC.
+        return re.sub(r"(start at \d{4}-\d\d-\d\dT[\d:]+)", r"\1Z", said)[:400]
 
     def cancel(self, job: str) -> None:
         """End a job, whether it waits or runs; all tasks of an array where it is named."""
@@ -237,7 +238,7 @@ class Slurm:
         # By submission: a requeue gives a job a new one. sort() is stable, sacct's own order breaks ties.
         return sorted(found, key=lambda job: (job.submitted_at or 0, job.started_at or 1 << 62))
 
-    def _sbatch(self, asked: JobSubmission, *, test_only: bool) -> str:
+    def _sbatch(self, asked: JobSubmission, *, test_only: bool) -> Said:
         user = pwd.getpwuid(os.getuid())
         conf = self.conf or os.environ.get("SLURM_CONF")
         own = environment(asked, user.pw_name, user.pw_dir, conf)
@@ -247,8 +248,14 @@ class Slurm:
             os.write(descriptor, own)
             os.lseek(descriptor, 0, os.SEEK_SET)
             argv = arguments(asked, environment_fd=descriptor, test_only=test_only)
-            script = batch_script(asked).encode()
-            return self._run(argv, read=False, stdin=script, pass_fds=(descriptor,))
+            return ask(
+                argv,
+                self.conf,
+                read=test_only,
+                stdin=batch_script(asked).encode(),
+                timeout_s=self._timeout_s,
+                pass_fds=(descriptor,),
+            )
         finally:
             os.close(descriptor)
 
@@ -272,8 +279,8 @@ class Slurm:
     def _read(self, argv: Sequence[str]) -> str:
         return self._run(argv, read=True)
 
-    def _run(self, argv: Sequence[str], *, read: bool, stdin: bytes = b"", pass_fds: Sequence[int] = ()) -> str:
-        return ask(argv, self.conf, read=read, stdin=stdin, timeout_s=self._timeout_s, pass_fds=pass_fds)
+    def _run(self, argv: Sequence[str], *, read: bool) -> str:
+        return ask(argv, self.conf, read=read, timeout_s=self._timeout_s).out
 
 
 def _the_one(found: list[SlurmJob], name: str) -> SlurmJob:

@@ -53,7 +53,11 @@ def tail(path: str, uid: int | None, count: int) -> Tail:
 
 def _opened(path: str) -> int:
     if not os.path.isabs(path):
-        raise NotFound("Slurm does not say where the job writes", code="no_output", hint="sbatch --output=PATH")
+        raise NotFound(
+            "Slurm does not say, or no longer says, where the job writes",
+            code="no_output",
+            hint="it forgets minutes after the end (MinJobAge); output that a run keeps stays",
+        )
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:

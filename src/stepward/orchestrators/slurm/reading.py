@@ -12,6 +12,7 @@ import msgspec
 
 from stepward.errors import ParseError
 from stepward.model.slurm_text import duration_s, expand_nodes
+from stepward.model.states import State
 from stepward.orchestrators.slurm.records import SlurmJob, SlurmStep
 from stepward.orchestrators.slurm.states import job_state, slurm_word
 from stepward.orchestrators.slurm.table import rows
@@ -91,7 +92,7 @@ def _queued(row: dict[str, str]) -> SlurmJob:
     start, end = moment(row["StartTime"]), moment(row["EndTime"])
     placed = nodes(row["NodeList"])
     waits = word in _WAITING
-    code, signal = exit_of(row["exit_code"])
+    code, signal = _end(row["exit_code"], state) if placed else (None, None)
     job = SlurmJob(
         id=row["JobArrayID"] or str(number),
         number=number,
@@ -108,8 +109,9 @@ def _queued(row: dict[str, str]) -> SlurmJob:
         qos=row["QOS"],
         state=state,
         slurm_state=word,
-        # Slurm answers None for what it has no reason for; of a waiting job it means «not looked at yet».
-        reason="" if row["Reason"] == "None" and not waits else row["Reason"],
+        # None means «not looked at yet» of a job that waits, nothing of another. What is left of a job that was
+        # cancelled or has finished is why it had waited.
+        reason=row["Reason"] if waits or (row["Reason"] != "None" and state not in _NO_REASON) else "",
         nodes=placed,
         node_count=integer(row["NumNodes"]),
         cpus=integer(row["NumCPUs"]),
@@ -119,8 +121,8 @@ def _queued(row: dict[str, str]) -> SlurmJob:
         expected_start_at=start if waits else None,
         ended_at=end if state.terminal else None,
         restarts=integer(row["RestartCnt"]),
-        exit_code=code if state.terminal else None,
-        signal=signal if state.terminal else None,
+        exit_code=code,
+        signal=signal,
         workdir=row["WorkDir"],
         command=row["Command"],
         time_limit_s=duration_s(row["TimeLimit"]),
@@ -142,7 +144,7 @@ def _accounted(row: dict[str, str]) -> SlurmJob:
     if number is None:
         raise _malformed("a job has no number", row)
     array, het = _ARRAY.fullmatch(row["JobID"]), _HET.fullmatch(row["JobID"])
-    code, signal = exit_of(row["ExitCode"])
+    code, signal = _end(row["ExitCode"], state)
     by = re.search(r"CANCELLED by (\d+)", row["State"], re.IGNORECASE)
     limit = row["TimelimitRaw"]
     placed = nodes(row["NodeList"])
@@ -162,7 +164,8 @@ def _accounted(row: dict[str, str]) -> SlurmJob:
         qos=row["QOS"],
         state=state,
         slurm_state=word,
-        reason="" if row["Reason"] == "None" else row["Reason"],
+        # Accounting keeps why a job waited, whatever became of it.
+        reason=row["Reason"] if state is State.QUEUED and row["Reason"] != "None" else "",
         nodes=placed,
         node_count=integer(row["NNodes"]),
         cpus=integer(row["AllocCPUS"]) or integer(row["ReqCPUS"]),
@@ -171,8 +174,8 @@ def _accounted(row: dict[str, str]) -> SlurmJob:
         # A job that was cancelled while it waited has its end for a start, and no nodes.
         started_at=moment(row["Start"]) if placed else None,
         ended_at=moment(row["End"]) if state.terminal else None,
-        exit_code=code if state.terminal else None,
-        signal=signal if state.terminal else None,
+        exit_code=code,
+        signal=signal,
         workdir=row["WorkDir"],
         time_limit_s=float(limit) * 60 if limit.isdigit() else duration_s(limit),
         tres=row["AllocTRES"] or row["ReqTRES"],
@@ -184,6 +187,7 @@ def _accounted(row: dict[str, str]) -> SlurmJob:
     )
 
 
+_NO_REASON = frozenset({State.FINISHED, State.CANCELLED, State.RUNNING, State.STARTING})
 _WAITING = frozenset({"PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED", "EXPEDITING"})
 
 
@@ -195,6 +199,12 @@ def _array(row: dict[str, str]) -> tuple[int | None, int | None, str | None]:
     if task.isdigit():
         return integer(row["ArrayJobID"]), int(task), None
     return integer(row["ArrayJobID"]), None, task.strip("[]")
+
+
+def _end(text: str, state: State) -> tuple[int | None, int | None]:
+    """Exit code and signal of a job that has ended: the 0 of one that was ended from outside tells nothing."""
+    code, signal = exit_of(text) if state.terminal else (None, None)
+    return code or (0 if code == 0 and state is State.FINISHED else None), signal
 
 
 # ── cells ──

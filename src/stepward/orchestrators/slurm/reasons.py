@@ -8,6 +8,9 @@ https://slurm.schedmd.com/resource_limits.html.
 import re
 from typing import NamedTuple
 
+from stepward.model.states import State, signal_name
+from stepward.orchestrators.slurm.records import SlurmJob
+
 
 class Words(NamedTuple):
     """A reason for people: what it means, and what they can do about it (empty where waiting is all)."""
@@ -177,6 +180,36 @@ def reason_words(reason: str) -> Words | None:
     if found is None:
         return Words(f"{_UNKNOWN.meaning}: {reason}", _UNKNOWN.advice)
     return Words(f"{found.meaning} ({detail})" if detail else found.meaning, found.advice)
+
+
+def job_words(job: SlurmJob) -> Words | None:
+    """Why a job waits or how it ended, for people; None where there is nothing to say."""
+    end = _ENDS.get(job.slurm_state)
+    if end is not None:
+        return end
+    if job.slurm_state == "CANCELLED":
+        by = {None: "", 0: " by an administrator"}.get(job.cancelled_by, f" by the user with id {job.cancelled_by}")
+        return Words(f"it was cancelled{by}", "")
+    if job.state is State.FAILED and job.signal is not None:
+        # Slurm calls this JobLaunchFailure (22.05), RaisedSignal or NonZeroExitCode, as release and step would have it.
+        return Words(f"it was ended by {signal_name(job.signal)}", _EXACT["NonZeroExitCode"].advice)
+    if job.state is State.FAILED and job.exit_code:
+        return Words(f"it ended with exit code {job.exit_code}", _EXACT["NonZeroExitCode"].advice)
+    return reason_words(job.reason)
+
+
+_ENDS: dict[str, Words] = {
+    "TIMEOUT": _EXACT["TimeLimit"],
+    "DEADLINE": _EXACT["DeadLine"],
+    "OUT_OF_MEMORY": _EXACT["OutOfMemory"],
+    "NODE_FAIL": Words(
+        "a node that it ran on failed", "stepward nodes; it starts again by itself where it may be requeued"
+    ),
+    "BOOT_FAIL": Words("a node that it was to run on did not boot", "stepward nodes"),
+    "PREEMPTED": Words("a job of higher priority took its nodes", "checkpoint on --signal, and let it be requeued"),
+    "SUSPENDED": Words("its processes are suspended", "scontrol resume JOB, as an administrator"),
+    "STOPPED": Words("its processes are stopped by a signal", "scancel --signal=CONT JOB"),
+}
 
 
 def _family(code: str) -> Words | None:
