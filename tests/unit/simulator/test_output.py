@@ -73,7 +73,7 @@ def test_every_frame_decodes(kind):
             items.setdefault(who, []).append(item)
     points = 0
     for who, some in items.items():
-        source = sources.setdefault(who, Source("run_" + "a" * 26, "p", simulation.plan, who, 0))
+        source = sources.setdefault(who, Source("run_" + "a" * 26, "p", simulation.plan, who))
         decoded = decode_frame(frames.encode(source.frame(some, now=1)))
         points += decoded.points
         assert decoded.frame.source.attempt == f"simulated.{who[0]}"

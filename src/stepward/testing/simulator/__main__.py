@@ -61,8 +61,13 @@ def _drive(simulation: object, chosen: argparse.Namespace) -> None:
 
     assert isinstance(simulation, Simulation)
     found = settings.load(server=chosen.server, token=chosen.token)
-    transport = Transport(chosen.server, found.token)
-    driven = drive(simulation, transport, speed=chosen.speed, project=chosen.project, key=chosen.key)
+    driven = drive(
+        simulation,
+        lambda: Transport(chosen.server, found.token),
+        speed=chosen.speed,
+        project=chosen.project,
+        key=chosen.key,
+    )
     print(_shown({"run": driven.run, "frames": driven.frames, "bytes": driven.bytes, "faults": driven.faults}))
 
 

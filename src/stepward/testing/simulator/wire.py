@@ -57,16 +57,15 @@ class Source:
 
     Args:
         key: attempt, and rank or node; the watcher has neither.
-        shift: µs to add to every time of the simulation.
     """
 
-    def __init__(self, run: str, project: str, plan: Plan, key: tuple[str, int | None, str], shift: int) -> None:
+    def __init__(self, run: str, project: str, plan: Plan, key: tuple[str, int | None, str]) -> None:
         attempt, rank, node = key
-        self.plan, self._shift = plan, shift
+        self.plan = plan
         kind = SourceKind.RANK if rank is not None else SourceKind.WRAPPER if node else SourceKind.WATCHER
         place = plan.layout.node_of(rank) if rank is not None else node
         source = FrameSource(kind=kind, attempt=ATTEMPT + attempt, rank=rank, node=place)
-        name = f"sim-{plan.seed}-{attempt}-{'watcher' if rank is None and not node else node or rank}"
+        name = f"{run[-12:]}-{attempt}-{'watcher' if rank is None and not node else node or rank}"
         self.writer = FrameWriter(run, name, project=project, source=source, bytes_a_frame=1000)
         self._series: dict[tuple[str, int | None, int | None], int] = {}
         self._offsets: dict[tuple[str, int | None], int] = defaultdict(int)
@@ -74,8 +73,7 @@ class Source:
 
     def frame(self, items: Sequence[Item], *, now: int) -> Frame:
         """The next frame, with everything that this source says in a stretch of time; ``now`` is when it is sent, µs."""
-        frame = self.writer.frame(*self._parts(items), sent_at=now)
-        return frame
+        return self.writer.frame(*self._parts(items), sent_at=now)
 
     def _parts(self, items: Sequence[Item]) -> Iterator[Part]:
         by: dict[type, list[Any]] = defaultdict(list)
@@ -99,15 +97,12 @@ class Source:
         for over in by[AttemptEnded]:
             yield frames.part("exit", self._attempt_exit(over))
 
-    def _at(self, time: int) -> int:
-        return time + self._shift
-
     def _config(self, started: AttemptStarted) -> Part:
         plan = self.plan
         user = {"seed": plan.seed, "dp": plan.layout.dp, "pp": plan.layout.pp, "tp": plan.layout.tp}
         config = Config(
             name=f"simulated-{plan.seed}", tags=["simulated"], user=user, ranks=started.ranks,
-            started_at=self._at(started.time),
+            started_at=started.time,
         )  # fmt: skip
         return frames.part("config", config)
 
@@ -122,7 +117,7 @@ class Source:
             columns[number].append(sample)
         blocks = []
         for number, rows in columns.items():
-            times = np.array([self._at(sample.time) for sample in rows], np.int64)
+            times = np.array([sample.time for sample in rows], np.int64)
             periods = times // round(self.plan.telemetry.sample_s * 1e6)
             steps = np.array([p if s.step is None else s.step for p, s in zip(periods, rows, strict=True)], np.int64)
             values = np.array([sample.value for sample in rows], np.float64)
@@ -133,7 +128,7 @@ class Source:
         names = sorted({name for step in steps for name in step.phases})
         device = steps[0].device_phases
         columns = [PhaseColumn(name, Clock.DEVICE if name in device else Clock.HOST) for name in names]
-        starts = [self._at(step.time) - round(step.duration_s * 1e6) for step in steps]
+        starts = [step.time - round(step.duration_s * 1e6) for step in steps]
         seconds = [[step.phases.get(name, np.nan) for name in names] for step in steps]
         return steps_part(
             columns, [step.step for step in steps], starts, [step.duration_s for step in steps],
@@ -148,7 +143,7 @@ class Source:
         for (stream, rank), lines in streams.items():
             data, marks = b"", []
             for line in lines:
-                marks.append((len(data), self._at(line.time)))
+                marks.append((len(data), line.time))
                 data += line.text.encode() + b"\n"
             about = None if self.writer.source.kind is SourceKind.RANK else rank
             chunks.append(LogChunk(stream, self._offsets[stream, rank], data, marks, about))
@@ -161,32 +156,30 @@ class Source:
         for end in ended:
             begun = self._opened.pop(end.phase, end.time)
             yield Event(
-                id=f"{end.attempt}-{end.rank}-{end.phase}-{begun}", type="phase", started_at=self._at(begun),
-                ended_at=self._at(end.time), rank=end.rank, title=end.phase, data={"name": end.phase, "clock": "host"},
+                id=f"{end.attempt}-{end.rank}-{end.phase}-{begun}", type="phase", started_at=begun,
+                ended_at=end.time, rank=end.rank, title=end.phase, data={"name": end.phase, "clock": "host"},
             )  # fmt: skip
 
     def _saved(self, save: Checkpoint) -> Event:
         kind = "checkpoint_durable" if save.durable else "checkpoint"
         data = {} if save.durable else {"path": f"/ckpt/step_{save.step}", "blocking_s": save.blocking_s}
-        begun = self._at(save.time) - round((save.blocking_s or 0.0) * 1e6)
+        begun = save.time - round((save.blocking_s or 0.0) * 1e6)
         return Event(
-            id=f"{save.attempt}-{kind}-{save.step}", type=kind, started_at=begun, ended_at=self._at(save.time),
+            id=f"{save.attempt}-{kind}-{save.step}", type=kind, started_at=begun, ended_at=save.time,
             step=save.step, rank=save.rank, data=data,
         )  # fmt: skip
 
     def _status(self, beat: Heartbeat) -> Status:
         if beat.stopped:
-            return Status(at=self._at(beat.time), stopped=[beat.rank])
-        moved = None if beat.progress_at is None else self._at(beat.progress_at)
-        return Status(at=self._at(beat.time), step=beat.step, progress_at=moved, phase=beat.phase)
+            return Status(at=beat.time, stopped=[beat.rank])
+        moved = None if beat.progress_at is None else beat.progress_at
+        return Status(at=beat.time, step=beat.step, progress_at=moved, phase=beat.phase)
 
     def _rank_exit(self, ended: RankEnded) -> Exit:
-        return Exit(
-            at=self._at(ended.time), by=Witness.REAPER, exit_code=ended.exit_code, signal=ended.signal, rank=ended.rank
-        )
+        return Exit(at=ended.time, by=Witness.REAPER, exit_code=ended.exit_code, signal=ended.signal, rank=ended.rank)
 
     def _attempt_exit(self, over: AttemptEnded) -> Exit:
-        return Exit(at=self._at(over.time), by=Witness.SCHEDULER, state=State(over.state), reason=over.reason or None)
+        return Exit(at=over.time, by=Witness.SCHEDULER, state=State(over.state), reason=over.reason or None)
 
 
 def source_of(item: Item, plan: Plan) -> tuple[str, int | None, str] | None:
