@@ -2,13 +2,18 @@
 
 import time
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepward.cli.sync import lines
+from stepward.cli.text import safe
 from stepward.errors import OUTCOMES, Unavailable
 from stepward.settings import Settings, load
+
+if TYPE_CHECKING:
+    from stepward.importers.journaled import JournaledRun
+    from stepward.importers.tensorboard import EventFile
 
 app = typer.Typer(no_args_is_help=True)
 ProjectOption = Annotated[str | None, typer.Option("--project", "-p", help="Project of the new runs.")]
@@ -48,42 +53,45 @@ def import_tensorboard(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the files grow, until Ctrl-C.")] = False,
 ) -> None:
     """Make a run of each folder of TensorBoard event files."""
+    settings = load(project=project)
+    runs, files = _followed(settings, folder) if follow else _read(settings, folder)
+    for run in runs:
+        typer.echo(f"{run.run}: {run.points} points of {safe(run.name)}")
+    for file in files:
+        if file.damaged:
+            typer.echo(f"{safe(file.path)}: {file.damaged}; what follows was not read", err=True)
+    _deliver(settings, [run.run for run in runs])
+
+
+def _read(settings: Settings, folder: str) -> "tuple[list[JournaledRun], list[EventFile]]":
     from contextlib import ExitStack
 
     from stepward.importers.journaled import JournaledRun
     from stepward.importers.tensorboard import EventFile, folders
 
-    settings = load(project=project)
+    runs, files = [], []
     with ExitStack() as open_runs:
-        found = folders(folder)
-        runs = [open_runs.enter_context(JournaledRun(settings, each.name)) for each in found]
-        files = [(EventFile(path), run) for each, run in zip(found, runs, strict=True) for path in each.files]
+        for each in folders(folder):
+            run = open_runs.enter_context(JournaledRun(settings, each.name))
+            runs.append(run)
+            for file in map(EventFile, each.files):
+                files.append(file)
+                for point in file.read():
+                    run.add(point)
+    return runs, files
+
+
+def _followed(settings: Settings, folder: str) -> "tuple[list[JournaledRun], list[EventFile]]":
+    from stepward.importers.following import Follower
+
+    with Follower(settings, folder) as follower:
         try:
             while True:
-                for file, run in files:
-                    for point in file.read():
-                        run.add(point)
-                if not follow:
-                    break
-                _send(settings, [run.run for run in runs])
+                follower.turn()
                 time.sleep(FOLLOW_S)
         except KeyboardInterrupt:
-            if not follow:
-                raise
-    for each, run in zip(found, runs, strict=True):
-        typer.echo(f"{run.run}: {run.points} points of {each.name}")
-    for file, _ in files:
-        if file.damaged:
-            typer.echo(f"{file.path}: {file.damaged}; what follows was not read", err=True)
-    _deliver(settings, [run.run for run in runs])
-
-
-def _send(settings: Settings, runs: Iterable[str]) -> None:
-    from stepward.spool.sync import sync
-
-    if settings.server is not None:
-        for run in runs:
-            sync(settings, run=run, timeout_s=30.0)
+            pass
+    return follower.runs, follower.files
 
 
 def _deliver(settings: Settings, runs: Iterable[str]) -> None:

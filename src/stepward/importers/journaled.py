@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from stepward.errors import StorageFull
-from stepward.model.frames import Config, Source
-from stepward.model.identity import random_run_id, ulid
+from stepward.model.frames import Config, Source, Status
+from stepward.model.identity import derived_run_id, random_run_id, ulid
 from stepward.model.states import Exit, Witness
 from stepward.model.words import SourceKind
 from stepward.settings import Settings
@@ -32,21 +32,23 @@ class ImportedPoint(NamedTuple):
 
 
 class JournaledRun:
-    """A new run that takes points; a context manager, at whose end the run has finished.
+    """A run that takes points; a context manager, at whose end the run has finished.
 
     Args:
         settings: project and spool.
         name: the run's name.
+        key: names the run, if it may be there already; else it is a new one.
 
     Raises:
         StorageFull: ``spool_full``: a point could not be kept; what was kept is delivered nevertheless.
     """
 
-    def __init__(self, settings: Settings, name: str) -> None:
-        self.run = random_run_id()
+    def __init__(self, settings: Settings, name: str, key: str | None = None) -> None:
+        self.run = random_run_id() if key is None else derived_run_id(settings.project, key)
+        self._key = key
         self.points = 0
         self._settings = settings
-        self._name = name
+        self.name = name
         self._journals: dict[tuple[str, int | None], Journal] = {}
         self._keysets: dict[tuple[str, int | None, str, str, int | None], int] = {}
 
@@ -64,6 +66,11 @@ class JournaledRun:
                 hint="make space, or name another folder by STEPWARD_DIR",
             )
         self.points += 1
+
+    def beat(self) -> None:
+        """Say that whoever reads the points is alive."""
+        for journal in self._journals.values():
+            journal.emit("status", Status(at=time.time_ns() // 1000))
 
     def __enter__(self) -> "JournaledRun":
         return self
@@ -90,5 +97,5 @@ class JournaledRun:
                 created_at=time.time_ns() // 1000,
             )
             journal = self._journals[key] = Journal.create(roots.resolve(self._settings.spool) or "", meta)
-            journal.emit("config", Config(name=self._name, started_at=point.time_us))
+            journal.emit("config", Config(name=self.name, key=self._key, started_at=point.time_us))
         return journal
