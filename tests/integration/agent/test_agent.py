@@ -1,0 +1,148 @@
+"""A real agent: what it tells of its node, how it dies, what it survives, and who may read what."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from stepward.errors import NotFound, PermissionDenied, StepwardError
+
+pytestmark = pytest.mark.integration
+
+HOST = os.uname().nodename.partition(".")[0]
+
+
+def the_node(server, name):
+    return next((node for node in server.client.nodes() if node.name == name), None)
+
+
+def is_state(server, name, state):
+    return lambda: (node := the_node(server, name)) is not None and node.state == state and node
+
+
+def test_a_node_is_known_by_its_agent_until_it_dies_and_again(server, agent, until):
+    token = server.new_token("ingest", "_nodes")
+    first = agent("--node", "n7", "--interval", "1", server=server, token=token)
+    node = until(lambda: (one := the_node(server, "n7")) is not None and one.cpu is not None and one.checks and one)
+    assert (node.cluster, node.name, node.state) == ("local", "n7", "live")
+    results = {check.name: check for check in node.checks}
+    assert results["disk_space"].result in ("ok", "bad")
+    assert all(check.reason for check in node.checks if check.result != "ok")
+    assert "slurmd" not in results
+
+    second = agent("--node", "n7", server=server)
+    assert second.wait(30) == 1
+    assert f"process {first.pid} [agent_running]" in second.stderr.read()
+
+    first.kill()
+    until(is_state(server, "n7", "lost"))
+    third = agent("--node", "n7", server=server, token=token)
+    until(is_state(server, "n7", "live"))
+    third.send_signal(signal.SIGTERM)
+    assert third.wait(30) == 0
+    until(is_state(server, "n7", "stopped"))
+    run = server.client.run(node.run)
+    assert (run.project, run.key, len(run.attempts)) == ("_nodes", "node:local:n7", 1)
+
+
+def test_what_is_measured_while_the_server_is_away_is_not_lost(own_server, agent, until):
+    server = own_server
+    agent("--node", "n7", "--interval", "1", server=server)
+    node = until(is_state(server, "n7", "live"))
+    until(lambda: loads(server, node.run))
+    port = int(server.url.rpartition(":")[2])
+    server.stop()
+    away = time.time()
+    time.sleep(4.0)
+    back = time.time()
+    server.start(port)
+    times = until(lambda: [at for at in loads(server, node.run) if away < at < back])
+    assert len(times) >= 3
+    assert is_state(server, "n7", "live")()
+
+
+def loads(server, run):
+    lines = server.client.points(run, "system/host/load", x="time", buckets=2000).lines
+    return lines[0].x if lines else []
+
+
+def test_an_exporter_that_hangs_costs_only_itself(server, agent, until):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        agent("--node", "n8", "--interval", "1", "--scrape", f"http://{address}/metrics", server=server)
+        node = until(is_state(server, "n8", "live"))
+        up = f'system/scrape/up{{instance="{address}"}}'
+        latest = until(lambda: server.client.run(node.run).latest.get(up))
+        assert latest.value == 0.0
+        assert is_state(server, "n8", "live")()
+
+
+def test_lists_of_runs_leave_nodes_out(server, agent, until):
+    agent("--node", "n9", server=server)
+    node = until(is_state(server, "n9", "live"))
+    assert node.run not in [run.id for run in server.client.runs()]
+    assert node.run in [run.id for run in server.client.runs(project="_nodes")]
+    with pytest.raises(NotFound):
+        server.client.run("n9")
+    assert server.client.run(node.run).name == "n9"
+
+
+def launch(server, project, seconds):
+    """A run of a project on this host, to its end; its id."""
+    environ = os.environ | {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": server.token}
+    command = [sys.executable, "-m", "stepward", "run", "-p", project, "--", "sleep", str(seconds)]
+    subprocess.run(command, env=environ, check=True, timeout=60, stderr=subprocess.DEVNULL)
+    return next(iter(server.client.runs(project=project))).id
+
+
+def test_a_node_is_read_with_a_run_s_permissions_and_in_its_interval_alone(server, agent, until):
+    agent("--node", HOST, "--interval", "1", server=server)
+    node = until(is_state(server, HOST, "live"))
+    ours, theirs = launch(server, "a", 3), launch(server, "b", 3)
+    viewer = server.of(server.new_token("viewer", "a"))
+
+    (had,) = viewer.run_nodes(ours)
+    assert (had.node, had.cluster, had.attempt, had.known) == (HOST, "local", 1, True)
+    assert "system/host/load" in [series.metric for series in had.series]
+    attempt = viewer.run(ours).attempts[0]
+    assert (had.started_at, had.ended_at) == (attempt.started_at, attempt.ended_at)
+
+    chart = chart_of(viewer, ours, HOST, x="time", start="0", end="99999999999")
+    first, last = seconds(had.started_at), seconds(had.ended_at)
+    assert chart["lines"][0]["count"]
+    assert all(first - 0.01 <= x <= last + 0.01 for line in chart["lines"] for x in (*line["x"], *line["x_last"]))
+    assert len(loads(server, node.run)) > sum(chart["lines"][0]["count"])
+    relative = chart_of(viewer, ours, HOST, x="relative", start="-1000")
+    assert all(-0.01 <= x <= last - first + 0.01 for line in relative["lines"] for x in line["x"])
+    outside = chart_of(viewer, ours, HOST, x="time", start=str(last + 1))
+    assert outside["lines"] == []
+
+    for refused in (
+        lambda: viewer.run_nodes(theirs),
+        lambda: chart_of(viewer, theirs, HOST),
+        lambda: chart_of(viewer, ours, HOST, attempt="2"),
+        lambda: chart_of(viewer, ours, "another"),
+        lambda: chart_of(viewer, ours, HOST, metric="system/job/99/cpu"),
+        lambda: viewer.series(node.run),
+        lambda: viewer.run(node.run),
+        lambda: list(viewer.runs(project="_nodes")),
+    ):
+        with pytest.raises((NotFound, PermissionDenied)):
+            refused()
+    with pytest.raises(StepwardError):
+        chart_of(viewer, ours, HOST, x="step")
+
+
+def chart_of(client, run, node, *, metric="system/host/load", **query):
+    asked = {"metric": metric, **query}
+    return client._get(f"/api/v1/runs/{run}/nodes/{node}/points", asked, dict)
+
+
+def seconds(moment):
+    from datetime import datetime
+
+    return datetime.fromisoformat(moment).timestamp()

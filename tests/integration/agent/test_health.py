@@ -1,0 +1,69 @@
+"""A node of a real Slurm cluster loses its power: taken down by its silence, its job requeued, given back with it."""
+
+import time
+
+import pytest
+
+from stepward.clusters.fleet import Fleet
+from stepward.clusters.health import PREFIX
+from stepward.clusters.providers.local.needs import is_usable
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def cluster(server, until):
+    """A cluster of four nodes that the server manages, with an agent a node."""
+    why = is_usable()
+    if why is not None:
+        pytest.skip(f"no real Slurm: {why}")
+
+    def done(operation):
+        ended = until(lambda: (one := server.client.operation(operation.id)).state != "running" and one, 120)
+        assert ended.state == "done", ended.error
+
+    shape = {"cpus": 2, "memory_mb": 1000}
+    spec = {
+        "display_name": "health",
+        "node_pools": [{"id": "n", "min_nodes": 4, "max_nodes": 4, "shape": shape}],
+        "partitions": [{"id": "main", "node_pools": ["n"], "default": True}],
+        "controller": {"accounting": False, "rest": False},
+        "slurm": {"cred_expire_s": 5, "slurmd_timeout_s": 60, "kill_wait_s": 2},
+    }
+    done(server.client.create_cluster("health", spec))
+    yield Fleet(server.data, lambda: time.time_ns() // 1000)
+    done(server.client.delete_cluster("health"))
+
+
+def test_a_killed_node_is_down_by_its_silence_and_comes_back(server, cluster, slurm_commands, until):
+    record = cluster.records.get("health")
+    slurm, provider = slurm_commands(f"{cluster.records.folder('health')}/etc/slurm.conf"), cluster.of("health")
+
+    def nodes():
+        return {node.name: node for node in server.client.nodes(cluster=record.slurm_name)}
+
+    until(lambda: sum(node.state == "live" for node in nodes().values()) == 4)
+    assert not any(node.bad for node in nodes().values())
+    job = slurm.submit("srun sleep 600", nodes=2)
+    victim, other = until(lambda: slurm.nodes_of(job))
+    assert until(lambda: nodes()[victim].jobs)[0].name == job
+    slurm.drain(other_node := next(name for name in nodes() if name not in (victim, other)), "admin: new fan")
+
+    killed = time.monotonic()
+    provider.kill_node(victim)
+    until(lambda: slurm.reason(victim).startswith(PREFIX))
+    print(f"\nkill to down: {time.monotonic() - killed:.1f} s")
+    assert nodes()[victim].state == "lost"
+    until(lambda: slurm.nodes_of(job) and victim not in slurm.nodes_of(job))
+    print(f"kill to running elsewhere: {time.monotonic() - killed:.1f} s")
+    event = next(one for one in server.client.events(nodes()[victim].run, type="node_lost"))
+    assert slurm.reason(victim) == f"{PREFIX}{event.id}"
+    assert event.ended_at is None
+
+    back = time.monotonic()
+    provider.power_on(victim)
+    until(lambda: slurm.state(victim) == "idle")
+    print(f"power to idle: {time.monotonic() - back:.1f} s")
+    assert until(lambda: server.client.events(nodes()[victim].run, type="node_lost")[0].ended_at)
+    assert slurm.reason(other_node) == "admin: new fan"
+    assert slurm.state(other_node) in ("drained", "draining")
