@@ -31,3 +31,50 @@ def test_a_killed_node_leaves_nothing_behind_and_its_job_runs_again_elsewhere(sl
     assert victim not in slurm_cluster.run(
         "scontrol", "show", "hostnames", slurm_cluster.run("squeue", "-h", "-j", job, "-o", "%N").strip()
     )
+
+
+def test_two_clusters_of_one_name_live_side_by_side(slurm_cluster, new_slurm_cluster):
+    other = new_slurm_cluster("lab", controller={"accounting": False, "rest": False})
+    assert other.slurm_name != slurm_cluster.slurm_name
+    for cluster in (slurm_cluster, other):
+        # Slurm numbers jobs by itself: the next ones of both get one number, on nodes of one name.
+        cluster.run("scontrol", "update", "nodename=n-0", "state=drain", "reason=test")
+        cluster.run("scontrol", "update", "nodename=n-0", "state=resume")
+    kept = [cluster.submit("srun sleep 600", "-N4", "--mem=100") for cluster in (slurm_cluster, other)]
+    for cluster, job in zip((slurm_cluster, other), kept, strict=True):
+        cluster.wait(lambda cluster=cluster, job=job: cluster.job_state(job) == "RUNNING")
+    doomed = other.submit("python3 -c 'x = bytearray(300 << 20)'", "--mem=60")
+    other.wait(lambda: other.job_state(doomed) == "OUT_OF_MEMORY")
+    operation = other.fleet.operations.wait(other.fleet.delete("lab").id)
+    assert operation.state == "done", operation.error
+    assert slurm_cluster.job_state(kept[0]) == "RUNNING"
+    assert slurm_cluster.run("srun", "-n1", "hostname")
+
+
+def test_a_daemon_that_dies_unasked_is_started_again(new_slurm_cluster):
+    lab = new_slurm_cluster("dying", nodes=1, controller={"accounting": False, "rest": True})
+    from stepward.clusters.providers.local import processes
+
+    def pids():
+        return {one.role: one.pid for one in processes.of_cluster(lab.slurm_name, lab.folder) if one.role}
+
+    before = pids()
+    assert set(before) >= {"munged", "slurmctld", "slurmrestd", "slurmd@n-0"}
+    processes.end([one for one in processes.of_cluster(lab.slurm_name, lab.folder) if one.role], grace_s=0)
+    assert pids() == {}
+    lab.fleet.supervise()
+    lab.wait(lambda: lab.run("sinfo", "-h", "-o", "%t", check=False).strip() == "idle")
+    after = pids()
+    assert set(after) == set(before) and not set(after.values()) & set(before.values())
+
+
+def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_slurm_cluster):
+    lab = new_slurm_cluster("spares", nodes=1, spares=1, controller={"accounting": False, "rest": False})
+    assert not lab.provider.is_on("n-1")
+    assert lab.run("srun", "-N2", "-n2", "bash", "-c", "echo $SLURMD_NODENAME", timeout=120).split().sort() is None
+    assert lab.provider.is_on("n-1")
+    booted = lab.run("scontrol", "-o", "show", "node", "n-0").split("SlurmdStartTime=")[1].split()[0]
+    lab.run("scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=test", "n-0")
+    lab.wait(lambda: booted not in lab.run("scontrol", "-o", "show", "node", "n-0") and lab.node_state("n-0") == "idle")
+    lab.wait(lambda: lab.node_state("n-1") in ("idle~", "idle%"), 90)
+    lab.wait(lambda: not lab.provider.is_on("n-1"))

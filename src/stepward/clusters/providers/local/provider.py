@@ -27,7 +27,7 @@ ENDED_S = 1.0
 """A daemon that was not seen for so long has ended: between two of its forks it may be missed."""
 NODES_S = 90.0
 CANCEL_S = 10.0
-GRACE_S = 10.0
+GRACE_S = 5.0
 GONE_OR_LOST = ("unk", "down*", "idle*", "alloc*", "mix*", "drain*", "drng*", "comp*")
 
 
@@ -67,19 +67,19 @@ class LocalProvider:
         """Steps from nothing, or from any half-made or older state, to what the record says."""
         spec = self.record.spec
         accounting = [
-            Step("database", "start the accounting database", self._database),
-            Step("accounting", "start slurmdbd", self._slurmdbd),
+            Step("database", "accounting database", self._database),
+            Step("accounting", "slurmdbd", self._slurmdbd),
         ]
         return [
-            Step("prepare", "choose ports, make folders, keys and control groups", self._prepare),
-            Step("configuration", "write the configuration of Slurm", self._configuration),
-            Step("munge", "start munged", self._munged),
+            Step("prepare", "ports, folders, keys and control groups", self._prepare),
+            Step("configuration", "configuration of Slurm", self._configuration),
+            Step("munge", "munged", self._munged),
             # Accounting before the controller: a controller that began without it refuses it later.
             *(accounting if spec.controller.accounting else []),
-            Step("controller", "start slurmctld", self._controller),
-            Step("nodes", f"start {len(permanent_nodes(spec))} nodes", self._nodes),
-            Step("rest", "start slurmrestd" if spec.controller.rest else "see that no slurmrestd runs", self._rest),
-            Step("companions", "start watcher and agents", self._companions),
+            Step("controller", "slurmctld, anew where its configuration has changed", self._controller),
+            Step("nodes", f"{len(permanent_nodes(spec))} nodes", self._nodes),
+            Step("rest", "slurmrestd" if spec.controller.rest else "no slurmrestd", self._rest),
+            Step("companions", "watcher", self._companions),
         ]
 
     def _prepare(self) -> None:
@@ -285,11 +285,16 @@ class LocalProvider:
         processes.until(settled, READY_S)
         if not ready():
             raise CommandFailed(
-                f"{daemon.role} does not answer: {tail(self.layout.log(daemon.role)) or 'it said nothing'}",
+                f"{daemon.role} does not answer: {self._last_words(daemon.role)}",
                 code="daemon_not_ready",
                 hint=f"its log is below {self.layout.path('log')}; `stepward cluster create` goes on from here",
                 role=daemon.role,
             )
+
+    def _last_words(self, role: str) -> str:
+        """The end of what a daemon said, before it went its own way or in its log."""
+        own = self.layout.path("munge", "munged.log") if role == "munged" else self.layout.path("log", f"{role}.log")
+        return tail(self.layout.log(role)) or tail(own) or "it said nothing"
 
     def _tell_server(self) -> bool:
         """Remember where companions report, and end those that report elsewhere; whether there is a server."""
