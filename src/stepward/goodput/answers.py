@@ -107,7 +107,7 @@ def of_history(history: History, *, run: str, name: str, project: str) -> RunGoo
         project=project,
         started_at=instant(history.start // US),
         report=report(ledger, history.rejected),
-        windows=[_window(history, label, seconds, ledger.ideal) for label, seconds in WINDOWS.items()],
+        windows=[_window(accountant, ledger, label, seconds) for label, seconds in WINDOWS.items()],
         attempts=_attempts(history, accountant.devices, accountant.by_owner),
         reliability=failures,
         advice=checkpoint_advice(history, failures.mttf_s),
@@ -150,9 +150,10 @@ def _attempts(history: History, devices: Sequence[int], buckets: Sequence[dict[s
     ]
 
 
-def _window(history: History, label: str, seconds: int, ideal: int | None) -> WindowBuckets:
-    start = max(history.start, history.end - seconds * NS)
-    return _shown(label, Accountant(msgspec.structs.replace(history, start=start), ideal).ledger())
+def _window(accountant: Accountant, whole: Ledger, label: str, seconds: int) -> WindowBuckets:
+    history = accountant.history
+    start = history.end - seconds * NS
+    return _shown(label, whole if start <= history.start else accountant.since(start).ledger())
 
 
 def _shown(label: str, ledger: Ledger) -> WindowBuckets:

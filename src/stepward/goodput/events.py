@@ -87,11 +87,20 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     unique: list[Event] = []
     at = 0
     for first, last in _ties(instants):
-        once = {event.identity: event for event in reversed(ordered[first:last])}
+        once: dict[tuple[object, ...], Event] = {}
+        for event in ordered[first:last]:
+            known = once.get(event.identity)
+            if known is None or _fullness(event) > _fullness(known):
+                once[event.identity] = event
         unique += ordered[at:first]
         unique += sorted(once.values(), key=lambda e: (e.step or 0, e.phase or "", e.rank or 0))
         at = last
     return unique + ordered[at:]
+
+
+def _fullness(event: Event) -> tuple[int, int, int, str]:
+    """Of two lines that are one event, the one that says more is it, whichever came first."""
+    return event.every or 0, event.devices or 0, -1 if event.resume_step is None else event.resume_step, event.reason or ""
 
 
 def _ties(instants: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -4,26 +4,12 @@ A history is what the rest of the ledger works on: attempts with an end each, pe
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
-from stepward.goodput.events import Event, Rejection, in_order
-
-Rank = int | None
-
-
-class RankStep(msgspec.Struct, gc=False):
-    """A reported step of one rank: [start, end).
-
-    ``ended``: a ``step_ended`` came. ``open``: nothing ended it, it lasts to the end of its attempt.
-    """
-
-    step: int
-    start: int
-    end: int
-    ended: bool
-    every: int | None
-    open: bool = False
+from stepward.goodput.events import ORDER, Event, Rejection, in_order
+from stepward.goodput.steps import Block, Rank
 
 
 class Phase(msgspec.Struct, gc=False):
@@ -47,7 +33,7 @@ class Attempt(msgspec.Struct):
     reason: str | None = None
     devices: int | None = None
     resume_step: int | None = None
-    steps: dict[Rank, list[RankStep]] = {}
+    steps: dict[Rank, list[Block]] = {}
     phases: dict[Rank, list[Phase]] = {}
     stalls: list[tuple[int, int]] = []
     after: int | None = None
@@ -81,8 +67,11 @@ def build(events: Iterable[Event], rejected: Iterable[Rejection], now: int | Non
         rejected: what reading refused before.
         now: end of the wall of a run that has not ended, ns.
     """
-    reader = Reader(list(rejected))
-    reader.read(in_order(events))
+    refused, told = list(rejected), list(events)
+    reader = Reader(list(refused))
+    if not reader.read_as_told(told):
+        reader = Reader(refused)
+        reader.read(in_order(told))
     return reader.history(now)
 
 
@@ -90,15 +79,15 @@ class _Open(msgspec.Struct, gc=False):
     """What one rank of an attempt has open: its step, its phases, and when its last step began (phases end there, rule 3)."""
 
     attempt: Attempt
-    steps: list[RankStep]
+    steps: list[Block]
     phases: dict[str, Phase]
-    step: RankStep | None = None
+    step: Block | None = None
     last_step_start: int | None = None
 
     def begin(self, event: Event) -> None:
         """A step begins; whatever was open is closed."""
         assert event.step is not None
-        self.step = RankStep(event.step, event.t, _OPEN_END, False, event.every)
+        self.step = Block(event.step, event.t, _OPEN_END, False, event.every)
         self.last_step_start = event.t
         self.steps.append(self.step)
 
@@ -128,6 +117,62 @@ class Reader:
         self.job_end: Event | None = None
         self.waiting: dict[tuple[int, Rank, str], Phase] = {}
         self.early: list[Phase] = []
+
+    def read_as_told(self, events: Sequence[Event]) -> bool:
+        """Take in events that are in order but for those of one instant; False when they are not, and all is void then.
+
+        The way of nearly every timeline, and of nearly every event in it: a step that fits.
+        """
+        at, count = 0, len(events)
+        while at < count:
+            at = self._read_plain(events, at)
+            if at == count:
+                break
+            # What is not plain is read with all that is left of its instant.
+            t, end = events[at].t, at + 1
+            while end < count and events[end].t == t:
+                end += 1
+            rest = events[at:end]
+            if at and (events[at - 1].t > t or (events[at - 1].t == t and _precedes(events[at - 1], rest))):
+                return False
+            self.read(in_order(rest))
+            at = end
+        return True
+
+    def _read_plain(self, events: Sequence[Event], at: int) -> int:
+        """Take in steps that fit, from ``at`` on, as long as each event comes strictly after the one before; where they end."""
+        is_open: _Open | None = None
+        attempt = rank = number = None
+        last = -_OPEN_END if not at else events[at - 1].t
+        before = at
+        for event in islice(events, at, None):
+            t, kind = event.t, event.kind
+            if t <= last and (t < last or ORDER[kind] <= ORDER[events[at - 1].kind]):
+                break
+            if is_open is None or event.attempt != attempt or event.rank != rank:
+                attempt, rank = event.attempt, event.rank
+                is_open = self.open.get((attempt, rank))  # type: ignore[arg-type]  # no attempt: nothing is found
+                if is_open is None or is_open.attempt.reason is not None or self.job_end is not None:
+                    break
+                if number is not None and number != attempt:
+                    self.last_event[number] = last
+                number = attempt
+            step = is_open.step
+            if kind == "step_ended":
+                if step is None or step.step != event.step:
+                    break
+                step.end, step.ended, is_open.step = t, True, None
+                if event.every:
+                    step.every = event.every
+            elif kind == "step_started" and step is None:
+                is_open.begin(event)
+            else:
+                break
+            last = t
+            at += 1
+        if at > before and number is not None:
+            self.last_t = self.last_event[number] = last
+        return at
 
     def read(self, events: Sequence[Event]) -> None:
         """Take in events that are in order, and later than those read before."""
@@ -367,6 +412,15 @@ class Reader:
             attempt.end, attempt.reason = self.job_end.t, self.job_end.reason or "finished"
         else:
             attempt.end = wall_end
+
+
+def _precedes(before: Event, rest: Sequence[Event]) -> bool:
+    """Whether some of the rest of an instant might have its place before the step that was read of it already."""
+    order, place = ORDER[before.kind], (before.attempt, before.rank)
+    return any(
+        ORDER[event.kind] < order or (ORDER[event.kind] == order and (event.attempt, event.rank) == place)
+        for event in rest
+    )
 
 
 _OPEN_END = 1 << 62

@@ -48,6 +48,18 @@ def flatten(stretches: Iterable[Stretch], rank: Callable[[Stretch], tuple[int, i
     return track
 
 
+def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What overlapping spans cover, as disjoint ones in order; those that touch are one."""
+    covered: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if covered and start <= covered[-1][1]:
+            if end > covered[-1][1]:
+                covered[-1] = covered[-1][0], end
+        else:
+            covered.append((start, end))
+    return covered
+
+
 def innermost(stretch: Stretch) -> tuple[int, int]:
     """Rank of a phase inside others: started last; of those that started together the one that ends first."""
     return stretch.start, -stretch.end
@@ -74,18 +86,19 @@ def window(track: Sequence[Stretch], start: int, end: int) -> list[Stretch]:
     """The part of a track within [start, end)."""
     if not track or start >= end:
         return []
-    at = max(bisect_right(track, start, key=_start) - 1, 0)
+    # A tuple of the start alone lies before every stretch that begins there.
+    at = bisect_right(track, (start,))
+    if at and track[at - 1].end > start:
+        at -= 1
     part: list[Stretch] = []
     while at < len(track) and track[at].start < end:
         stretch = track[at]
-        if stretch.end > start:
+        if stretch.start >= start and stretch.end <= end:
+            part.append(stretch)
+        elif stretch.end > start:
             part.append(Stretch(max(stretch.start, start), min(stretch.end, end), stretch.what))
         at += 1
     return part
-
-
-def _start(stretch: Stretch) -> int:
-    return stretch.start
 
 
 def gaps(spans: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:

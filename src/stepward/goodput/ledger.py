@@ -1,14 +1,18 @@
 """The ledger in two passes over a history: first the ideal step, then every instant into its bucket (rules 7, 8, 10)."""
 
+import copy
 import itertools
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from stepward.goodput.blocks import Block, Fate, blocks_of
+from stepward.goodput.blocks import blocks_of
 from stepward.goodput.history import Attempt, History
 from stepward.goodput.ideal import ideal_step, same
 from stepward.goodput.intervals import Stretch, flatten, gaps, owners
+from stepward.goodput.steps import Block, Fate
 from stepward.goodput.survival import NEVER, Survival
 from stepward.goodput.tracks import Tracks, find_critical_ranks
 
@@ -32,6 +36,8 @@ BUCKETS = (
 )
 VERSION = 2
 """Of the rules as they are computed and of what an answer holds: kept answers of another version are computed again."""
+_NOWHERE = (1 << 62, 1 << 62)
+_COMPLETE = Fate.COMPLETE
 HANG_FLOOR = 60_000_000_000
 """A step that takes this much longer than the ideal, and over ten times it, hung (rule 8)."""
 
@@ -64,6 +70,13 @@ class Part(msgspec.Struct, gc=False):
     first: bool
 
 
+class _Plain(NamedTuple):
+    """Of the blocks of an attempt those that need no closer look: their net ns, -1 in the places of ``others``."""
+
+    nets: list[int]
+    others: list[int]
+
+
 def account(history: History, ideal: int | None = None) -> Ledger:
     """The ledger of a history.
 
@@ -84,7 +97,7 @@ class Accountant:
         self.survival = Survival(history, self.blocks)
         self.owned = owners([(a.start, a.end) for a in history.attempts], history.start, history.end)
         self.tracks = [
-            Tracks(attempt, [(o.start, o.end) for o in self.owned if o.attempt == index])
+            Tracks(attempt, [(o.start, o.end) for o in self.owned if o.attempt == index], self.blocks[index])
             for index, attempt in enumerate(history.attempts)
         ]
         for attempt, blocks in zip(history.attempts, self.blocks, strict=True):
@@ -94,6 +107,24 @@ class Accountant:
         self.by_owner: list[dict[str, int]] = [dict.fromkeys(BUCKETS, 0) for _ in history.attempts]
         self.lost_steps = self.provisional = 0
         self.assumed_compile = False
+
+    def since(self, start: int) -> "Accountant":
+        """The accountant of what this history has from an instant on, with the same ideal; before ``ledger`` or after."""
+        other = copy.copy(self)
+        other.history = history = msgspec.structs.replace(self.history, start=max(self.history.start, start))
+        other.owned = owners([(a.start, a.end) for a in history.attempts], history.start, history.end)
+        other.tracks = [
+            tracks.owning([(o.start, o.end) for o in other.owned if o.attempt == index])
+            for index, tracks in enumerate(self.tracks)
+        ]
+        # Rewinds apart, steps lie in order of time: what ends before the first of these owns nothing any more.
+        begins = [next((at for at, b in enumerate(own) if b.end > history.start), len(own)) for own in self.blocks]
+        other.blocks = [own[at:] for own, at in zip(self.blocks, begins, strict=True)]
+        other.plain = [other._plain(index) for index in range(len(history.attempts))]
+        other.by_owner = [dict.fromkeys(BUCKETS, 0) for _ in history.attempts]
+        other.lost_steps = other.provisional = 0
+        other.assumed_compile = False
+        return other
 
     def ledger(self) -> Ledger:
         """Account for everything, once."""
@@ -132,35 +163,50 @@ class Accountant:
     def _ideal(self) -> int | None:
         samples: list[int] = []
         first_samples: list[int] = []
-        for index, blocks in enumerate(self.blocks):
-            for block, is_plain in zip(blocks, self.plain[index], strict=True):
-                if is_plain and block.count == 1:
-                    samples.append(block.end - block.start)
-                elif is_plain:
-                    samples += same((block.end - block.start) // block.count, block.count)
-                elif not block.quotient and block.fate is Fate.COMPLETE:
-                    into = first_samples if block.first else samples
-                    for part in self._cut(index, block, block.count):
-                        if part.kept:
-                            into += same(part.net // part.count, part.count)
-        return ideal_step(samples or first_samples)
+        for index, (blocks, plain) in enumerate(zip(self.blocks, self.plain, strict=True)):
+            done = 0
+            for at in plain.others:
+                block = blocks[at]
+                if block.quotient or block.fate is not Fate.COMPLETE:
+                    continue
+                samples += plain.nets[done:at]
+                done = at + 1
+                into = first_samples if block.first else samples
+                for part in self._cut(index, block, block.count):
+                    if part.kept:
+                        into += same(part.net // part.count, part.count)
+            samples += plain.nets[done:]
+        # Those that are left out here are -1 in the list of nets.
+        return ideal_step([net for net in samples if net >= 0] or first_samples)
 
-    def _plain(self, index: int) -> list[bool]:
-        """Which blocks need no closer look: bare, complete, of known count, not the first, and kept whatever happened.
+    def _plain(self, index: int) -> _Plain:
+        """Which blocks need no closer look: one step each, bare, complete, not the first, and kept whatever happened.
 
         Nearly all steps of nearly all runs; what is told of them here is what ``parts`` would tell.
         """
         # A start that comes later reaches back less far: who is kept from the attempt's start on is kept.
         surely_kept = self.survival.first_unkept(self.history.attempts[index].start)
-        blocks = self.blocks[index]
-        return [
-            bare
-            and block.fate is Fate.COMPLETE
-            and not block.quotient
-            and not block.first
-            and block.step + block.count <= surely_kept
-            for block, bare in zip(blocks, self.tracks[index].bare(blocks), strict=True)
-        ]
+        nets: list[int] = []
+        others: list[int] = []
+        spans = iter(self.tracks[index].free)
+        free_start, free_end = next(spans, _NOWHERE)
+        for block in self.blocks[index]:
+            start, end = block.start, block.end
+            while free_end < end and free_start < end:
+                free_start, free_end = next(spans, _NOWHERE)
+            if (
+                free_start <= start
+                and end <= free_end
+                and block.count == 1
+                and block.fate is _COMPLETE
+                and not block.first
+                and block.step < surely_kept
+            ):
+                nets.append(end - start)
+            else:
+                others.append(len(nets))
+                nets.append(-1)
+        return _Plain(nets, others)
 
     # ── blocks into parts (rules 4 and 6) ──
 
@@ -235,25 +281,36 @@ class Accountant:
     # ── instants into buckets (rules 7 and 8) ──
 
     def _account_steps(self, index: int) -> None:
-        own, blocks = self.by_owner[index], self.blocks[index]
-        ideal, productive = self.ideal or 0, 0
-        provisional = self._open and self.survival.checkpointed
-        durable = self.survival.durable
-        settled = NEVER if not provisional else -NEVER if durable is None else durable + 1
-        for block, is_plain in zip(blocks, self.plain[index], strict=True):
-            net = block.end - block.start
-            if is_plain and block.step + block.count <= settled and 10 * net <= 11 * block.count * ideal:
-                productive += net
-                continue
-            for part in self.parts(index, block):
-                self.account_part(own, part)
+        own, blocks, plain = self.by_owner[index], self.blocks[index], self.plain[index]
+        if self.ideal is None or (self._open and self.survival.checkpointed):
+            # Which of them are provisional is seen at the step itself.
+            durable = -NEVER if self.survival.durable is None else self.survival.durable
+            limit = -1 if self.ideal is None else 11 * self.ideal
+            productive = 0
+            others = []
+            for at, (net, block) in enumerate(zip(plain.nets, blocks, strict=True)):
+                if net < 0 or block.step > durable or 10 * net > limit:
+                    others.append(at)
+                else:
+                    productive += net
+        else:
+            most = 11 * self.ideal // 10
+            productive = sum(net for net in plain.nets if 0 <= net <= most)
+            others = [at for at, net in enumerate(plain.nets) if not 0 <= net <= most]
         own["productive"] += productive
+        for at in others:
+            for part in self.parts(index, blocks[at]):
+                self.account_part(own, part)
 
     def account_outside(self, index: int) -> None:
         """Put what an attempt owns outside of its steps into buckets."""
-        own, tracks, blocks = self.by_owner[index], self.tracks[index], self.blocks[index]
+        own, tracks = self.by_owner[index], self.tracks[index]
         for start, end in tracks.owned:
-            for gap_start, gap_end in gaps(((b.start, b.end) for b in blocks), start, end):
+            for at in range(bisect_right(tracks.holes, start, key=_end), len(tracks.holes)):
+                hole_start, hole_end = tracks.holes[at]
+                if hole_start >= end:
+                    break
+                gap_start, gap_end = max(hole_start, start), min(hole_end, end)
                 rest = gap_end - gap_start
                 for stretch in tracks.outside(gap_start, gap_end):
                     own[stretch.what] += stretch.end - stretch.start
@@ -363,3 +420,7 @@ def _known_devices(history: History) -> list[int]:
         ahead = attempt.devices if attempt.devices is not None else ahead
         devices.append(ahead)
     return devices
+
+
+def _end(span: tuple[int, int]) -> int:
+    return span[1]

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from stepward.goodput.blocks import Block, blocks_of
+from stepward.goodput.blocks import blocks_of
 from stepward.goodput.events import Event, Rejection, in_order
-from stepward.goodput.history import Attempt, History, Rank, RankStep, Reader
+from stepward.goodput.history import Attempt, History, Reader
 from stepward.goodput.ideal import WINDOW, RollingMedian, same
 from stepward.goodput.ledger import BUCKETS, Accountant, Ledger, Part
 from stepward.goodput.settled import Interval, Owner, Segment, Totals, add, joined, share_of
+from stepward.goodput.steps import Block, Rank
 from stepward.goodput.survival import NEVER
 
 NS = 1_000_000_000
@@ -333,7 +334,7 @@ def _cut(snapshot: History, blocks: list[list[Block]], since: int, until: int) -
     last: dict[int, int] = {}
     for attempt, own in zip(snapshot.attempts, blocks, strict=True):
         inside = [block for block in own if block.end <= until and block.start < until]
-        steps: dict[Rank, list[RankStep]] = {}
+        steps: dict[Rank, list[Block]] = {}
         if inside:
             last[attempt.number] = inside[-1].step
             limit = (sum(block.rewind for block in inside), inside[-1].step)
@@ -346,7 +347,7 @@ def _cut(snapshot: History, blocks: list[list[Block]], since: int, until: int) -
     return segment, last
 
 
-def _up_to(steps: list[RankStep], before: int | None, limit: tuple[int, int]) -> list[RankStep]:
+def _up_to(steps: list[Block], before: int | None, limit: tuple[int, int]) -> list[Block]:
     """The steps of a rank up to a step of the job, given as (rewinds until it, number); ``before`` is the step before."""
     rewinds = 0
     for at, step in enumerate(steps):

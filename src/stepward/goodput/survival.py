@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepward.goodput.blocks import Block
 from stepward.goodput.history import History
+from stepward.goodput.steps import Block
 
 NEVER = 1 << 62
 

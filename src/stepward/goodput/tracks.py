@@ -1,11 +1,13 @@
 """For one attempt: the instants that it owns, its phases and stalls as tracks, and its critical ranks (rules 7 and 9)."""
 
+import copy
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
-from stepward.goodput.blocks import Block
-from stepward.goodput.history import Attempt, Phase, Rank
-from stepward.goodput.intervals import Stretch, flatten, gaps, innermost, over, window
+from stepward.goodput.history import Attempt, Phase
+from stepward.goodput.intervals import Stretch, flatten, gaps, innermost, over, union, window
+from stepward.goodput.steps import Block, Rank
 
 OUTSIDE_ORDER = (
     "restore",
@@ -25,30 +27,35 @@ NOT_OWN = frozenset({"collective", "idle"})
 
 
 class Tracks:
-    """What lies over the steps of an attempt."""
+    """What lies over the steps of an attempt.
 
-    def __init__(self, attempt: Attempt, owned: Sequence[tuple[int, int]]) -> None:
+    Attributes:
+        owned: the instants that the attempt owns.
+        holes: the time outside of all its steps.
+    """
+
+    def __init__(self, attempt: Attempt, owned: Sequence[tuple[int, int]], blocks: Sequence[Block]) -> None:
         self.owned = owned
         self._stalls = flatten((Stretch(start, end, "hang") for start, end in attempt.stalls), innermost)
         self._phases = {rank: _buckets(phases) for rank, phases in attempt.phases.items()}
         self._inside: dict[Rank, list[Stretch]] = {}
+        self.holes = _holes(blocks)
         ranked = any(rank is not None for rank in attempt.phases)
         everything = [phase for phases in self._phases.values() for phase in phases]
-        self._outside = over(self._stalls, flatten(everything, _by_order if ranked else innermost))
+        self._covered = union((s.start, s.end) for s in [*self._stalls, *everything])
+        outside = everything if len(everything) < FEW else list(_reaching(everything, self.holes))
+        self._outside = over(self._stalls, flatten(outside, _by_order if ranked else innermost))
 
-    def bare(self, blocks: Sequence[Block]) -> list[bool]:
-        """For each block whether the attempt owns all of it and no rank's phase or stall touches it."""
-        everything = [*self._stalls, *(phase for phases in self._phases.values() for phase in phases)]
-        covered = [(s.start, s.end) for s in flatten((Stretch(s.start, s.end, "") for s in everything), innermost)]
-        free = [gap for start, end in self.owned for gap in gaps(covered, start, end)]
-        told: list[bool] = []
-        spans = iter(free)
-        start, end = next(spans, _NOWHERE)
-        for block in blocks:
-            while end < block.end and start < block.end:
-                start, end = next(spans, _NOWHERE)
-            told.append(start <= block.start and block.end <= end)
-        return told
+    def owning(self, owned: Sequence[tuple[int, int]]) -> "Tracks":
+        """The same of an attempt that owns something else."""
+        other = copy.copy(self)
+        other.owned = owned
+        return other
+
+    @property
+    def free(self) -> list[tuple[int, int]]:
+        """What the attempt owns and no rank's phase or stall touches."""
+        return [gap for start, end in self.owned for gap in gaps(self._covered, start, end)]
 
     def outside(self, start: int, end: int) -> list[Stretch]:
         """Phases and stalls of [start, end), which lies outside steps."""
@@ -67,7 +74,34 @@ class Tracks:
         return [(max(a, start), min(b, end)) for a, b in self.owned if a < end and b > start]
 
 
-_NOWHERE = (1 << 62, 1 << 62)
+FEW = 16
+"""Phases of an attempt below which it is not worth while to look which of them lie inside of steps."""
+_END = 1 << 62
+
+
+def _holes(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """The time outside of all steps, from the beginning of time to its end."""
+    holes: list[tuple[int, int]] = []
+    reach = -_END
+    for block in blocks:
+        start = block.start
+        if start >= reach:
+            if start > reach:
+                holes.append((reach, start))
+            reach = block.end
+        else:
+            reach = max(reach, block.end)
+    holes.append((reach, _END))
+    return holes
+
+
+def _reaching(stretches: Iterable[Stretch], holes: Sequence[tuple[int, int]]) -> Iterator[Stretch]:
+    """Those that are not wholly inside of steps."""
+    ends = [end for _, end in holes]
+    for stretch in stretches:
+        at = bisect_right(ends, stretch.start)
+        if at < len(holes) and holes[at][0] < stretch.end:
+            yield stretch
 
 
 def _buckets(phases: Iterable[Phase]) -> list[Stretch]:
@@ -93,17 +127,17 @@ class _OwnTime:
 
     def __init__(self, attempt: Attempt, rank: int) -> None:
         phases = attempt.phases.get(rank, [])
-        work = [Stretch(step.start, step.end, "") for step in attempt.steps.get(rank, ())]
-        work += [Stretch(p.start, p.end, "") for p in phases if p.name in BUCKET_PHASES]
-        waits = [
-            (s.start, s.end)
-            for s in flatten((Stretch(p.start, p.end, "") for p in phases if p.name in NOT_OWN), innermost)
-        ]
+        work = [(step.start, step.end) for step in attempt.steps.get(rank, ()) if step.start < step.end]
+        work += [(p.start, p.end) for p in phases if p.name in BUCKET_PHASES and p.start < p.end]
+        waits = union((p.start, p.end) for p in phases if p.name in NOT_OWN and p.start < p.end)
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._before: list[int] = [0]
-        for stretch in flatten(work, innermost):
-            for start, end in gaps(waits, stretch.start, stretch.end):
+        waited = 0
+        for work_start, work_end in union(work):
+            while waited < len(waits) and waits[waited][1] <= work_start:
+                waited += 1
+            for start, end in gaps(islice(waits, waited, None), work_start, work_end):
                 self._starts.append(start)
                 self._ends.append(end)
                 self._before.append(self._before[-1] + end - start)

@@ -70,7 +70,7 @@ def test_windows_are_the_end_of_the_wall():
         *[(7200 * n, "step_started", {"attempt": 1, "step": n}) for n in range(20)],
         (144_000, "job_ended", {}),
     )
-    found = of_history(long, run="run_a", name="a", project="p", started_at=None)
+    found = of_history(long, run="run_a", name="a", project="p")
     assert [(w.window, w.wall_s, w.overall) for w in found.windows] == [("1h", 3600, 1.0), ("24h", 86_400, 1.0)]
     assert [(a.start_s, a.end_s, a.buckets_s) for a in found.attempts] == [(0, 144_000, {"productive": 144_000})]
 

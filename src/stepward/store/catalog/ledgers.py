@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from stepward.model.launches import outer_keys
-from stepward.model.words import SourceKind
+from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.launches import Inside, nodes_of
 from stepward.store.catalog.runs import Projects, check_project, find, visible
@@ -100,8 +100,8 @@ class Ledgers:
             NotFound: ``no_such_project``.
         """
         where: list[sa.ColumnElement[bool]] = [visible(projects)]
-        if project is not None:
-            where.append(runs.c.project == project)
+        # Runs of nodes have nothing to account for.
+        where.append(runs.c.project != NODES_PROJECT if project is None else runs.c.project == project)
         if since_us is not None:
             alive = sa.func.coalesce(runs.c.ended_at, runs.c.last_seen_at, runs.c.started_at)
             where.append(sa.or_(runs.c.live.is_(True), alive >= since_us))
@@ -124,7 +124,8 @@ class Ledgers:
     def due(self, limit: int) -> list[LedgerHead]:
         """Runs that have ended and whose ledger is not kept as they are now; the newest end first."""
         query = sa.select(*_HEAD).select_from(runs.outerjoin(ledgers, self._good()))
-        query = query.where(runs.c.live.is_(False), ledgers.c.run.is_(None)).order_by(runs.c.ended_at.desc())
+        query = query.where(runs.c.live.is_(False), runs.c.project != NODES_PROJECT, ledgers.c.run.is_(None))
+        query = query.order_by(runs.c.ended_at.desc())
         with self._database.read() as connection:
             return [LedgerHead(*row) for row in connection.execute(query.limit(limit))]
 
