@@ -23,7 +23,7 @@ from stepward.collect.devices import Devices, Nvml, load_nvml, value_of
 from stepward.collect.host import Host
 from stepward.collect.kernel_log import KernelLog
 from stepward.collect.process import PAGE_BYTES, stat_of
-from stepward.collect.readings import Reading, Sample
+from stepward.collect.readings import Counters, Reading, Sample
 from stepward.launch.notes import guarded, say
 from stepward.launch.record import now_us
 from stepward.model.frames import Config
@@ -68,6 +68,7 @@ class Agent:
         self._jobs = Jobs(plan.node)
         self._host = Host({"root": "/", "spool": plan.root})
         self._devices = Devices(nvml, {})
+        self._cost = OwnCost()
         self._kernel_log = KernelLog()
         self._targets = [Target(url) for url in plan.options.scrape]
         self._told_at, self._changed = 0.0, threading.Event()
@@ -136,7 +137,7 @@ class Agent:
         at, now, sample = now_us(), time.monotonic(), Sample()
         before = {id: job.devices for id, job in self._jobs.jobs.items()}
         self._host.sample(sample, now)
-        sample.readings += _own_cost(now)
+        self._cost.sample(sample, now)
         self._record.readings(sample.readings, at)
         if self._jobs.scan(now):
             if {id: job.devices for id, job in self._jobs.jobs.items()} != before:
@@ -209,15 +210,15 @@ class Agent:
         self._record.config(Config(system={"checks": [finding.described() for finding in found], "jobs": jobs}))
 
 
-_cost: list[float] = []
+class OwnCost:
+    """What the agent itself uses, its children included."""
 
+    def __init__(self) -> None:
+        self._counters = Counters()
 
-def _own_cost(now: float) -> list[Reading]:
-    """What the agent itself uses, its children included: per cent of one CPU since the last sample, and bytes."""
-    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    before, _cost[:] = list(_cost), [now, used]
-    sample, stat = Sample(), stat_of(os.getpid())
-    if before and now > before[0]:
-        sample.add("system/agent/cpu", "%", 100.0 * (used - before[1]) / (now - before[0]))
-    sample.add("system/agent/rss", "B", stat.rss_pages * PAGE_BYTES if stat is not None else None)
-    return sample.readings
+    def sample(self, sample: Sample, now: float) -> None:
+        """Add per cent of one CPU since the last sample, and resident bytes."""
+        used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        rate, stat = self._counters.rate("cpu", used, now), stat_of(os.getpid())
+        sample.add("system/agent/cpu", "%", None if rate is None else 100.0 * rate)
+        sample.add("system/agent/rss", "B", None if stat is None else stat.rss_pages * PAGE_BYTES)

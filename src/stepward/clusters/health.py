@@ -196,9 +196,9 @@ class HealthWatch:
             self._not_before[cluster] = now + RETRY_S
             return
         views = [self._view(node, heads.get(name)) for name, node in slurm.items()]
-        if not any(view.is_ours for view in views):
-            self._calm_until[cluster] = now + CALM_LOOK_S
         decisions = {decision.node: decision for decision in decide(views)}
+        calm = not decisions and not any(view.is_ours for view in views)
+        self._calm_until[cluster] = now + CALM_LOOK_S if calm else 0.0
         for name in slurm:
             self._follow(cluster, watched, name, heads.get(name), decisions.get(name))
 

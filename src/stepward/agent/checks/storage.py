@@ -173,6 +173,7 @@ class Storage:
         return unknown(f"{', '.join(silent)} could not be asked", value) if silent else ok(value=value)
 
     def _mounts(self, *, network: bool) -> list[Mount]:
-        text = read_text(f"{self._root}/proc/self/mountinfo") or ""
+        # Those of the host: in a unit of systemd ours may be read-only for us alone.
+        text = read_text(f"{self._root}/proc/1/mountinfo") or read_text(f"{self._root}/proc/self/mountinfo") or ""
         wanted = is_network if network else _LOCAL.__contains__
         return [mount for mount in mounts(text) if wanted(mount.kind)][:_MANY]
