@@ -3,6 +3,7 @@
 Used by ``bench/diagnosis.py simulator``. The simulator knows nothing of the detectors; this file knows nothing of either.
 """
 
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,8 @@ EARLY_S = 60.0
 LATE_S = 180.0
 """An event of a fault may be confirmed so long after the fault has ended."""
 DAY_S = 86_400.0
+EXPLICIT = frozenset({"hardware_fault", "oom", "crash", "preemption"})
+"""Events of faults that a line names outright."""
 _SEVERITIES = {Role.ROOT: "critical", Role.EITHER: "warning"}
 
 
@@ -34,7 +37,7 @@ class Alarm(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One run: its alarms, faults, and which of them belong to each other."""
+    """One run: its alarms, faults, and which of them belong to each other; ``named`` is when a line first named a fault."""
 
     simulation: Simulation
     faults: list[Fault]
@@ -43,6 +46,7 @@ class Judged(NamedTuple):
     consequences: int
     duplicates: int
     false: list[Alarm]
+    named: dict[str, int]
     length_s: float
 
 
@@ -85,8 +89,11 @@ def _newer(known: Alarm | None, event: Detected) -> Alarm:
 
 def judge(simulation: Simulation) -> Judged:
     """Run the detectors over a simulation and lay the truth beside."""
-    stream = list(signals(simulation)) if simulation.plan.layout.ranks <= 64 else signals(simulation)
-    said = sorted((one for one in alarms(stream) if _stands(one)), key=lambda one: one.confirmed_at or 0)
+    hits: list[Hit] = []
+    said = sorted(
+        (one for one in alarms(_noting(signals(simulation), hits)) if _stands(one)),
+        key=lambda one: one.confirmed_at or 0,
+    )
     faults = simulation.faults()
     course, _ = simulation.course()
     ends = [segment.end for segment in course.segments()]
@@ -115,7 +122,23 @@ def judge(simulation: Simulation) -> Judged:
             duplicates += 1
         else:
             consequences += 1
-    return Judged(simulation, faults, said, found, consequences, duplicates, false, ends[-1])
+    named = {fault.id: at for fault in faults if (at := _named(fault, hits)) is not None}
+    return Judged(simulation, faults, said, found, consequences, duplicates, false, named, ends[-1])
+
+
+def _noting(stream: Iterable[Signal], hits: list[Hit]) -> Iterator[Signal]:
+    for signal in stream:
+        if isinstance(signal, Hit):
+            hits.append(signal)
+        yield signal
+
+
+def _named(fault: Fault, hits: Sequence[Hit]) -> int | None:
+    """When the first line came that names the fault's own label, while it lasts."""
+    end = fault.t1 or 1 << 62
+    return next(
+        (h.time for h in hits if fault.t0 <= h.time <= end and h.role == "root" and h.label == fault.label), None
+    )
 
 
 def _stands(alarm: Alarm) -> bool:
@@ -192,6 +215,13 @@ def summary(judged: Sequence[Judged]) -> dict[str, Any]:
         "recall_exact_type": proportion(sum(alarm.last.type == fault.type for fault, alarm in found), len(told)),
         "delay_confirmed_s": quantiles([delay_s(*pair) for pair in found]),
         "delay_suspected_s": quantiles([delay_s(*pair, suspected=True) for pair in found]),
+        "delay_after_line_s": quantiles(
+            [
+                max(0.0, ((run.found[fault.id].confirmed_at or 0) - run.named[fault.id]) / US)
+                for run, fault in told
+                if fault.id in run.found and fault.id in run.named and fault.type in EXPLICIT
+            ]
+        ),
         "false_alarms": len(false), "false_by_type": dict(Counter(alarm.last.type for alarm in false)),
         "clean_run_days": round(days, 3), "false_on_clean": sum(len(run.false) for run in clean),
         "false_per_run_day": round(sum(len(run.false) for run in clean) / days, 3) if days else None,
@@ -217,10 +247,10 @@ def _show(seed: int, run: Judged) -> None:
             if alarm is None
             else f"{alarm.last.type} after {delay_s(fault, alarm):.0f} s {alarm.last.ranks[:3]}"
         )
-        print(f"{head} {fault.kind:18} x{fault.magnitude:<8.3g} {fault.type:18} -> {said}", flush=True)
+        print(f"{head} {fault.kind:18} x{fault.magnitude:<8.3g} {fault.type:18} -> {said}", file=sys.stderr)
     for alarm in run.false:
         event = alarm.last
-        print(f"{head} {'FALSE':18} {event.type} {event.title} {event.ranks[:3]} {event.nodes[:2]}", flush=True)
+        print(f"{head} {'FALSE':18} {event.type} {event.title} {event.ranks[:3]} {event.nodes[:2]}", file=sys.stderr)
 
 
 def run_slowdown(runs: int, first: int) -> dict[str, Any]:
@@ -231,7 +261,8 @@ def run_slowdown(runs: int, first: int) -> dict[str, Any]:
             hits, steps = 0, []
             for seed in range(first, first + runs):
                 simulation = simulate(
-                    seed, split="test", kind="global_slowdown", magnitude=factor, cv=cv, rho=rho, steps=700, onset=350,
+                    seed, split="test", kind="global_slowdown", magnitude=factor, cv=cv, rho=rho, steps=720,
+                    onset=330 + seed * 7 % 30,
                     ranks=4, clocking="none", step_s=1.0, sample_s=60.0, oddities=False,
                 )  # fmt: skip
                 found = _steps_late(simulation, {"slowdown"})
@@ -267,7 +298,8 @@ def run_straggler(runs: int, first: int, sizes: Sequence[int]) -> dict[str, Any]
             count = max(3, runs if ranks <= 64 else runs * 64 // ranks)
             for seed in range(first, first + count):
                 simulation = simulate(
-                    seed, split="test", kind="slow_rank", magnitude=factor, ranks=ranks, cv=0.03, rho=0.3, steps=300, onset=120,
+                    seed, split="test", kind="slow_rank", magnitude=factor, ranks=ranks, cv=0.03, rho=0.3, steps=300,
+                    onset=110 + seed * 7 % 20,
                     clocking="device", step_s=1.0, sample_s=60.0, oddities=False,
                 )  # fmt: skip
                 run = judge(simulation)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepward.detect.signals import AttemptEnded, RankEnded
+from stepward.testing.simulator.launchers import report
 from stepward.testing.simulator.layout import Floats
 from stepward.testing.simulator.noise import stream
 from stepward.testing.simulator.plan import Plan
@@ -56,7 +57,7 @@ def failed_start(segment: Segment, opening: Opening, plan: Plan, voice: Voice) -
             )
         )  # fmt: skip
     if opening.exit_code is not None:
-        segment.texts += _torchrun(plan, voice, end + 2.0, struck[0], f"{opening.exit_code}")
+        segment.texts += report(plan, voice, end + 2.0, struck[0], opening.exit_code)
     segment.signals.append(AttemptEnded(voice.at(end + 5.0), segment.attempt, opening.state, opening.reason))
 
 
@@ -125,7 +126,7 @@ def _peers(
         _end(segment, plan, voice, ends, exit_code=None, signal="SIGABRT")
         if others:
             first = min(others, key=lambda rank: ends[rank])
-            segment.texts += _torchrun(plan, voice, max(ends.values()) + 1.0, first, "-6")
+            segment.texts += report(plan, voice, max(ends.values()) + 1.0, first, -6)
         return ends
     if stop.peers == "closed":
         ends = {rank: at + float(dice.uniform(1.0, stop.after_s)) for rank in others}
@@ -133,8 +134,8 @@ def _peers(
         for rank, instant in ends.items():
             segment.texts += closed(voice, instant - 0.2, rank, host, dice)
         _end(segment, plan, voice, ends, exit_code=None, signal="SIGTERM")
-        code = f"{stop.exit_code}" if stop.exit_code is not None else f"-{_NUMBERS.get(stop.signal or '', 9)}"
-        segment.texts += _torchrun(plan, voice, at + stop.after_s + 0.5, stop.ranks[0], code)
+        code = stop.exit_code if stop.exit_code is not None else -_NUMBERS.get(stop.signal or "", 9)
+        segment.texts += report(plan, voice, at + stop.after_s + 0.5, stop.ranks[0], code)
         return ends
     ends = {rank: at + stop.after_s + float(dice.uniform(0.0, 1.5)) for rank in others}
     signal = "SIGKILL" if stop.how == "vanished" else stop.signal or "SIGTERM"
@@ -187,19 +188,3 @@ def closed(voice: Voice, instant: float, rank: int, host: str, dice: np.random.G
         "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error, "
         "NCCL version 2.21.5",
     )  # fmt: skip
-
-
-def _torchrun(plan: Plan, voice: Voice, instant: float, rank: int, code: str) -> Iterator[Text]:
-    """The block in which the launcher names the failure that it saw first."""
-    local, pid = rank % plan.layout.per_node, voice.pid(rank)
-    stamp = f"{voice.clock(instant):%Y-%m-%d_%H:%M:%S}"
-    for line in (
-        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
-        "Root Cause (first observed failure):",
-        "[0]:",
-        f"  time      : {stamp}",
-        f"  host      : {plan.layout.node_of(rank)}",
-        f"  rank      : {rank} (local_rank: {local})",
-        f"  exitcode  : {code} (pid: {pid})",
-    ):
-        yield voice.launcher(instant, line)

@@ -67,7 +67,7 @@ def simulate(
     if chosen and split == "test" and both and kind is None and KINDS[chosen[0]].stops and second != chosen[0]:
         chosen.append(second)
     for name in chosen:
-        plan = _fitting(plan, name, free=steps is None)
+        plan = _fitting(plan, name, free=steps is None, free_clock=clocking is None)
     placed = [Placed(0, KINDS[name], magnitude, onset) for name in chosen[:1]]
     placed += [Placed(1, KINDS[name], None, plan.steps // 4) for name in chosen[1:]]
     if oddities:
@@ -79,8 +79,9 @@ def simulate(
     return Simulation(plan, placed)
 
 
-def _fitting(plan: Plan, name: str, *, free: bool) -> Plan:
-    """The plan changed as little as the fault needs: more nodes than one, a second stage, saves, devices, length."""
+def _fitting(plan: Plan, name: str, *, free: bool, free_clock: bool) -> Plan:
+    """The plan changed as little as the fault needs: more nodes than one, a second stage, saves, devices, length;
+    a stage that was slow from the first step on shows only where self time is measured."""
     layout, telemetry, habits = plan.layout, plan.telemetry, plan.habits
     if name in _NODES_NEEDED and layout.nodes < 2:
         layout = layout._replace(per_node=max(1, layout.ranks // 2), tp=1, dp=layout.ranks // layout.pp)
@@ -90,6 +91,8 @@ def _fitting(plan: Plan, name: str, *, free: bool) -> Plan:
         habits = msgspec.structs.replace(habits, checkpoint_every=100)
     if name == "checkpoint_stall":
         telemetry = msgspec.structs.replace(telemetry, announced=True)
+    if name == "slow_stage" and telemetry.clocking in ("none", "host_async") and free_clock:
+        telemetry = msgspec.structs.replace(telemetry, clocking="device", announced=True)
     if name in _DEVICES_NEEDED:
         telemetry = msgspec.structs.replace(telemetry, devices=True)
     if name == "nan_one_rank":

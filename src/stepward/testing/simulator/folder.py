@@ -47,9 +47,12 @@ def write(simulation: "Simulation", folder: str, *, metrics: bool = True) -> lis
     items = [item for item in simulation.items() if end is None or item[0] <= end]
     texts = [item for item in items if isinstance(item, Text)]
     _logs(simulation, folder, [text for text in texts if text.source == "log"])
-    kernel = [text.text for text in texts if text.source == "kernel"]
-    if kernel:
-        _save(f"{folder}/kernel.log", kernel)
+    kernel: dict[str, list[str]] = defaultdict(list)
+    for text in texts:
+        if text.source == "kernel":
+            kernel[f"kernel-{text.node}.log" if course.voice.kernel_form == 2 else "kernel.log"].append(text.text)
+    for name, lines in kernel.items():
+        _save(f"{folder}/{name}", lines)
     _save(f"{folder}/scheduler.txt", _scheduler(course, [t.text for t in texts if t.source == "scheduler"], end))
     if metrics:
         _save(f"{folder}/metrics.jsonl", _metrics(items))

@@ -26,6 +26,7 @@ class Voice:
 
     Attributes:
         attempt: key of the attempt that speaks now.
+        kernel_form: 2 where kernel lines name no node, so that each node's have to be kept apart.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -33,6 +34,7 @@ class Voice:
         self._plan = plan
         self._origin = plan.start_s
         self._form = int(dice.integers(4))
+        self.kernel_form = int(dice.integers(3))
         skew = plan.telemetry.skew_s
         self._skews = dice.uniform(-skew, skew, plan.layout.nodes).tolist()
         self.attempt = "0"
@@ -73,11 +75,14 @@ class Voice:
         return Text(self.at(seconds), self.attempt, None, self._plan.layout.node(0), "log", text)
 
     def kernel(self, seconds: float, node: int, text: str) -> Text:
-        """A line of a node's kernel log."""
+        """A line of a node's kernel log: of a syslog, of a journal, or as dmesg shows it, with the node's uptime alone."""
         clock, name = self._clock(seconds, node), self._plan.layout.node(node)
-        return Text(
-            self.at(seconds), self.attempt, None, name, "kernel", f"{clock:%b %e %H:%M:%S} {name} kernel: {text}"
-        )
+        head = (
+            f"{clock:%b %e %H:%M:%S} {name} kernel: ",
+            f"{clock:%Y-%m-%dT%H:%M:%S}.{clock.microsecond:06d}+00:00 {name} kernel: ",
+            f"[{seconds + 86_400.0 * (3 + node % 40):14.6f}] ",
+        )[self.kernel_form]
+        return Text(self.at(seconds), self.attempt, None, name, "kernel", head + text)
 
     def scheduler(self, seconds: float, text: str) -> Text:
         """A line of the scheduler's own state or log."""

@@ -33,7 +33,7 @@ class UnrelatedWarning(Oddity):
         "perf: interrupt took too long (2513 > 2500), lowering kernel.perf_event_max_sample_rate to 79000",
         "EXT4-fs (sda1): warning: mounting fs with errors, running e2fsck is recommended",
         "systemd-journald[812]: Data hash table of /run/log/journal has a fill level at 75.0, suggesting rotation.",
-        "igb 0000:01:00.1 eno2: igb: eno2 NIC Link is Down",
+        "igb 0000:01:00.1 eno2: igb: eno2 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
     )
 
     def draw(self, dice: np.random.Generator) -> None:
