@@ -26,7 +26,8 @@ _OF_JOBS = "system/job/"
 def list_nodes(
     request: AnyRequest, parts: Given, who: Who, cluster: FromQuery[str | None] = None
 ) -> Response[list[Node]]:
-    """The nodes of all clusters, or of one, by cluster and name."""
+    """The nodes of all clusters, or of one (by its name here, or as Slurm calls it), by cluster and name."""
+    cluster = None if cluster is None else _slurm_name(parts, cluster)
     return answer(request, _with_slurm(parts, parts.nodes.nodes(who.projects, cluster), cluster))
 
 
@@ -35,7 +36,8 @@ def get_node(
     request: AnyRequest, parts: Given, who: Who, cluster: FromPath[str], node: FromPath[str]
 ) -> Response[Node]:
     """One node: heartbeat, checks, newest readings, what Slurm says, its jobs and their runs."""
-    found = _with_slurm(parts, parts.nodes.nodes(who.projects, cluster, node), cluster)
+    slurm_name = _slurm_name(parts, cluster)
+    found = _with_slurm(parts, parts.nodes.nodes(who.projects, slurm_name, node), slurm_name)
     one = next((one for one in found if one.name == node), None)
     if one is None:
         raise NotFound(
@@ -150,6 +152,14 @@ def _interval(had: Allocation, origin_us: int, now: int) -> tuple[float, float]:
     """Begin and end of an allocation in seconds after ``origin_us``."""
     ended = now if had.ended_at is None else had.ended_at
     return (had.started_at - origin_us) / 1e6, (ended - origin_us) / 1e6
+
+
+def _slurm_name(parts: Parts, cluster: str) -> str:
+    """What Slurm calls a cluster of this server; any other name stands for itself."""
+    try:
+        return parts.clusters.records.get(cluster).slurm_name or cluster
+    except NotFound:
+        return cluster
 
 
 def _place(parts: Parts, who: Principal, run: Run) -> tuple[str | None, str | None]:
