@@ -4,6 +4,26 @@
  */
 
 export interface paths {
+    "/api/v1/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListActions
+         * @description What was done, the newest first; of a run only for those who may see it.
+         */
+        get: operations["list_actions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/backups": {
         parameters: {
             query?: never;
@@ -24,6 +44,144 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/clusters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListClusters
+         * @description All clusters of this server by name, half-made ones too.
+         */
+        get: operations["list_clusters"];
+        put?: never;
+        /**
+         * CreateCluster
+         * @description Begin to make a cluster, or go on with one that was half made; the operation says how far it is.
+         */
+        post: operations["create_cluster"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetCluster
+         * @description One cluster with pools, partitions, nodes and its newest operation; named by name or by Slurm's ClusterName.
+         */
+        get: operations["get_cluster"];
+        /**
+         * UpdateCluster
+         * @description Begin to make a cluster what the whole specification says. Running jobs go on.
+         */
+        put: operations["update_cluster"];
+        post?: never;
+        /**
+         * DeleteCluster
+         * @description Begin to end a cluster in whatever state it is: its jobs, processes, control groups and files.
+         */
+        delete: operations["delete_cluster"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListJobs
+         * @description Jobs that wait, run, or ended within ``since``, the newest first.
+         *
+         *     ``state`` is ours or Slurm's, several joined by commas; ``name`` is found anywhere in the name.
+         */
+        get: operations["list_jobs"];
+        put?: never;
+        /**
+         * SubmitJob
+         * @description Submit a job: every field is checked against the cluster before Slurm sees it. ``dry_run`` only checks and asks.
+         */
+        post: operations["submit_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}/jobs/{job}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetJob
+         * @description One job with its launches, from the controller or from accounting.
+         */
+        get: operations["get_job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}/jobs/{job}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetJobLogs
+         * @description The last lines of each output: of the run that watches the job, else (for administrators) of its own files.
+         */
+        get: operations["get_job_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}/jobs/{job}/{verb}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ChangeJob
+         * @description ``cancel`` ends a job, ``requeue`` starts it anew under its id, ``hold`` keeps it from starting, ``release`` lets it.
+         */
+        post: operations["change_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clusters/{cluster}/nodes/{node}": {
         parameters: {
             query?: never;
@@ -38,6 +196,26 @@ export interface paths {
         get: operations["get_node"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/clusters/{cluster}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * PlanCluster
+         * @description What making or changing this cluster would do, or ending it where no specification is given. Nothing is touched.
+         */
+        post: operations["plan_cluster"];
         delete?: never;
         options?: never;
         head?: never;
@@ -213,9 +391,49 @@ export interface paths {
         };
         /**
          * ListNodes
-         * @description The nodes of all clusters, or of one, by cluster and name.
+         * @description The nodes of all clusters, or of one (by its name here, or as Slurm calls it), by cluster and name.
          */
         get: operations["list_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOperations
+         * @description The operations of all clusters, or of one, newest first; those of clusters that are gone too.
+         */
+        get: operations["list_operations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operations/{operation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetOperation
+         * @description How far an operation is: its steps, the seconds that each took, why it failed.
+         */
+        get: operations["get_operation"];
         put?: never;
         post?: never;
         delete?: never;
@@ -771,6 +989,35 @@ export interface components {
             end: number;
             server_time: number;
         };
+        /** Action */
+        Action: {
+            actor: string;
+            at: string;
+            /** @default  */
+            cluster: string;
+            data?: {
+                [key: string]: unknown;
+            };
+            /** @default false */
+            dry_run: boolean;
+            id: string;
+            /** @default  */
+            job: string;
+            kind: string;
+            /** @default  */
+            node: string;
+            outcome: string;
+            /** @default  */
+            policy: string;
+            /** @default  */
+            reason: string;
+            run?: string | null;
+        };
+        /** ActionPage */
+        ActionPage: {
+            items: components["schemas"]["Action"][];
+            next?: string | null;
+        };
         /** Attempt */
         Attempt: {
             ended_at: string | null;
@@ -835,6 +1082,81 @@ export interface components {
          * @enum {string}
          */
         Clock: "host" | "device";
+        /** Cluster */
+        Cluster: {
+            created_at: string;
+            display_name: string;
+            name: string;
+            nodes?: components["schemas"]["ClusterNode"][];
+            operation?: components["schemas"]["Operation"] | null;
+            partitions?: components["schemas"]["ClusterPartition"][];
+            pools?: components["schemas"]["ClusterPool"][];
+            problems?: string[];
+            provider: string;
+            rest_url?: string | null;
+            services?: components["schemas"]["ClusterService"][];
+            slurm_conf: string;
+            slurm_name: string;
+            spec?: {
+                [key: string]: unknown;
+            };
+            /** @enum {string} */
+            state: "creating" | "ready" | "updating" | "degraded" | "deleting" | "failed";
+        };
+        /** ClusterChange */
+        ClusterChange: {
+            spec?: unknown;
+        };
+        /** ClusterNode */
+        ClusterNode: {
+            /**
+             * @default unknown
+             * @enum {string}
+             */
+            health: "ok" | "bad" | "unknown";
+            name: string;
+            pool: string;
+            /**
+             * @default off
+             * @enum {string}
+             */
+            power: "on" | "off";
+            reason?: string | null;
+            /** @default false */
+            spare: boolean;
+            state: string;
+        };
+        /** ClusterPartition */
+        ClusterPartition: {
+            default: boolean;
+            id: string;
+            max_time: string;
+            node_pools: string[];
+            state: string;
+        };
+        /** ClusterPlan */
+        ClusterPlan: {
+            changes?: string[];
+            cluster: string;
+            /** @enum {string} */
+            kind: "create" | "update" | "delete";
+            steps?: components["schemas"]["OperationStep"][];
+        };
+        /** ClusterPool */
+        ClusterPool: {
+            id: string;
+            max_nodes: number;
+            min_nodes: number;
+            shape: {
+                [key: string]: unknown;
+            };
+            up: number;
+        };
+        /** ClusterService */
+        ClusterService: {
+            role: string;
+            running: boolean;
+        };
         /** Comparison */
         Comparison: {
             lines: components["schemas"]["RunLine"][];
@@ -873,12 +1195,155 @@ export interface components {
             status: "ok" | "degraded";
             version: string;
         };
+        /** Job */
+        Job: {
+            /** @default  */
+            account: string;
+            /** @default  */
+            advice: string;
+            attempts?: components["schemas"]["JobAttempt"][];
+            cluster: string;
+            /** @default  */
+            command: string;
+            /** @default  */
+            comment: string;
+            cpus?: number | null;
+            /** @default  */
+            dependency: string;
+            eligible_at?: string | null;
+            ended_at?: string | null;
+            exit_code?: number | null;
+            expected_start_at?: string | null;
+            /** @default  */
+            features: string;
+            /** @default false */
+            held: boolean;
+            id: string;
+            /** @default  */
+            name: string;
+            node_count?: number | null;
+            nodes?: string[];
+            /** @default  */
+            partition: string;
+            /** @default  */
+            qos: string;
+            /** @default  */
+            reason: string;
+            /** @default  */
+            reason_words: string;
+            requeue?: boolean | null;
+            restarts?: number | null;
+            run?: string | null;
+            signal?: string | null;
+            slurm_state: string;
+            started_at?: string | null;
+            state: components["schemas"]["State"];
+            /** @default  */
+            stderr: string;
+            /** @default  */
+            stdout: string;
+            submitted_at?: string | null;
+            time_limit_s?: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** @default  */
+            tres: string;
+            /** @default  */
+            user: string;
+            /** @default  */
+            workdir: string;
+        };
+        /** JobAttempt */
+        JobAttempt: {
+            ended_at?: string | null;
+            exit_code?: number | null;
+            nodes?: string[];
+            number: number;
+            /** @default  */
+            reason: string;
+            signal?: string | null;
+            slurm_state: string;
+            started_at?: string | null;
+            state: components["schemas"]["State"];
+            submitted_at?: string | null;
+        };
+        /** JobChange */
+        JobChange: {
+            /** @default  */
+            reason: string;
+        };
+        /** JobChanged */
+        JobChanged: {
+            action: string;
+            /** @default false */
+            dry_run: boolean;
+            id: string;
+            /** @enum {string} */
+            kind: "cancel" | "requeue" | "hold" | "release";
+        };
         /** JobClaim */
         JobClaim: {
+            /** @default false */
+            covered: boolean;
             job: string;
             project: string;
             run: string;
             seq: number;
+        };
+        /** JobLogs */
+        JobLogs: {
+            id: string;
+            outputs?: components["schemas"]["JobOutput"][];
+            run?: string | null;
+        };
+        /** JobOutput */
+        JobOutput: {
+            lines?: components["schemas"]["LogLine"][];
+            path?: string | null;
+            /** @default 0 */
+            skipped_bytes: number;
+            stream: string;
+        };
+        /** JobPage */
+        JobPage: {
+            history_missing?: string | null;
+            items: components["schemas"]["Job"][];
+            next?: string | null;
+            total: number;
+        };
+        /** JobSubmission */
+        JobSubmission: {
+            account?: string | null;
+            array?: string | null;
+            command?: string[] | null;
+            comment?: string | null;
+            constraint?: string | null;
+            cpus_per_task?: number | null;
+            dependency?: string | null;
+            env?: {
+                [key: string]: string;
+            };
+            error?: string | null;
+            exclude?: string | null;
+            /** @default false */
+            exclusive: boolean;
+            gpus?: number | null;
+            gres?: string | null;
+            /** @default false */
+            hold: boolean;
+            mem?: string | null;
+            name?: string | null;
+            nodelist?: string | null;
+            nodes?: number | null;
+            ntasks?: number | null;
+            ntasks_per_node?: number | null;
+            output?: string | null;
+            partition?: string | null;
+            qos?: string | null;
+            requeue?: boolean | null;
+            reservation?: string | null;
+            script?: string | null;
+            signal?: string | null;
+            time_limit?: string | null;
+            workdir?: string | null;
         };
         /** LatestValue */
         LatestValue: {
@@ -958,6 +1423,11 @@ export interface components {
             /** @constant */
             type: "logs";
         };
+        /** NewCluster */
+        NewCluster: {
+            name?: string | null;
+            spec: unknown;
+        };
         /** NewToken */
         NewToken: {
             expires_in_s: number | null;
@@ -1018,6 +1488,41 @@ export interface components {
             /** @default 0 */
             processes: number;
             run?: string | null;
+        };
+        /** Operation */
+        Operation: {
+            /** @default  */
+            actor: string;
+            cluster: string;
+            ended_at?: string | null;
+            error?: components["schemas"]["OperationError"] | null;
+            id: string;
+            /** @enum {string} */
+            kind: "create" | "update" | "delete";
+            started_at: string;
+            /**
+             * @default running
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed" | "interrupted";
+            steps?: components["schemas"]["OperationStep"][];
+        };
+        /** OperationError */
+        OperationError: {
+            code: string;
+            detail: string;
+            hint?: string | null;
+        };
+        /** OperationStep */
+        OperationStep: {
+            key: string;
+            seconds?: number | null;
+            /**
+             * @default pending
+             * @enum {string}
+             */
+            state: "pending" | "running" | "done" | "failed";
+            title: string;
         };
         /** Point */
         Point: {
@@ -1369,6 +1874,16 @@ export interface components {
             };
             rows: components["schemas"]["StepRow"][];
         };
+        /** SubmittedJob */
+        SubmittedJob: {
+            argv?: string[];
+            /** @default false */
+            dry_run: boolean;
+            /** @default  */
+            expected: string;
+            id?: string | null;
+            warnings?: string[];
+        };
         /** Token */
         Token: {
             created_at: string;
@@ -1404,6 +1919,49 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    list_actions: {
+        parameters: {
+            query?: {
+                cluster?: string | null;
+                node?: string | null;
+                job?: string | null;
+                run?: string | null;
+                kind?: string | null;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     create_backup: {
         parameters: {
             query?: {
@@ -1422,6 +1980,391 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_clusters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cluster"][];
+                };
+            };
+        };
+    };
+    create_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCluster"];
+            };
+        };
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cluster"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    update_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterChange"];
+            };
+        };
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    delete_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_jobs: {
+        parameters: {
+            query?: {
+                state?: string | null;
+                user?: string | null;
+                partition?: string | null;
+                name?: string | null;
+                since?: string;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    submit_job: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobSubmission"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedJob"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_job_logs: {
+        parameters: {
+            query?: {
+                tail?: number;
+            };
+            header?: never;
+            path: {
+                cluster: string;
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobLogs"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    change_job: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                cluster: string;
+                job: string;
+                verb: "cancel" | "requeue" | "hold" | "release";
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobChange"] | null;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobChanged"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -1460,6 +2403,47 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    plan_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterChange"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterPlan"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -1753,6 +2737,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_operations: {
+        parameters: {
+            query?: {
+                cluster?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_operation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                operation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Operation"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
