@@ -18,7 +18,8 @@ export interface ChartQuery {
 }
 
 const KEEP = 200;
-const REFRESH_MS = 1500;
+/** Shorter than the second that a value may take to the screen, of which commit and stream take half. */
+const REFRESH_MS = 400;
 const kept = new Map<string, Chart>();
 
 /** The newest chart for a query; while a zoomed or finer one loads, the last one on the same axis stays. */
@@ -29,8 +30,15 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
   const of = `${query.run}\n${query.metric}\n${query.x}`;
   const value = loaded.value ?? kept.get(key) ?? (last.current?.of === of ? last.current.chart : undefined);
   if (value) last.current = { of, chart: value };
+  const busy = useRef(false);
+  const missed = useRef(false);
+  busy.current = loaded.loading;
   useEffect(() => {
-    const refresh = paced(() => document.hidden || loaded.reload(), REFRESH_MS);
+    // A load that is under way is waited for: to begin anew would end it, and a slow server would never be heard.
+    const refresh = paced(() => {
+      if (busy.current) missed.current = true;
+      else if (!document.hidden) loaded.reload();
+    }, REFRESH_MS);
     const off = on("points", ({ run, metrics }) => {
       if (run === query.run && metrics.includes(query.metric)) refresh();
     });
@@ -39,6 +47,11 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
       refresh.stop();
     };
   }, [query.run, query.metric, loaded.reload]);
+  useEffect(() => {
+    if (loaded.loading || !missed.current) return;
+    missed.current = false;
+    loaded.reload();
+  }, [loaded.loading, loaded.reload]);
   return { ...loaded, value };
 }
 
