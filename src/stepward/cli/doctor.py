@@ -15,11 +15,19 @@ _COLOURS: dict[Status, str] = {"ok": "green", "warn": "yellow", "bad": "bold red
 
 @app.command()
 def doctor(
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="Check the settings of a Slurm instead: a cluster made here, or `host`, the Slurm of this machine.",
+        ),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where something is bad.")] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Check server, token, versions, clock, spool, data folder, extras, devices and cgroup."""
-    checks = list(examine(load()))
+    """Check server, token, versions, clock, spool, data folder, extras, devices and cgroup; or the settings of a Slurm."""
+    checks = list(examine(load())) if cluster is None else _of_slurm(cluster)
     columns: list[Column[Check]] = [
         Column("name", lambda check: check.name, title="CHECK"),
         Column("status", lambda check: check.status, style=lambda check: _COLOURS[check.status]),
@@ -34,6 +42,12 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _of_slurm(name: str) -> list[Check]:
+    from stepward.cli.slurm_checks import examine_slurm
+
+    return examine_slurm(name)
+
+
 def _print(checks: list[Check]) -> None:
     """A line a check, nothing cut: what was found is the answer."""
     from rich.text import Text
@@ -42,8 +56,11 @@ def _print(checks: list[Check]) -> None:
     from stepward.cli.text import safe
 
     out = terminal()
+    wide = max([9, *(len(check.name) for check in checks)])
     for check in checks:
-        line = Text.assemble((f"{check.status:<5}", _COLOURS[check.status]), f"{check.name:<9} {safe(check.found)}")
+        line = Text.assemble(
+            (f"{check.status:<5}", _COLOURS[check.status]), f"{check.name:<{wide}} {safe(check.found)}"
+        )
         out.print(line, soft_wrap=True)
         if check.advice:
-            out.print(Text(f"{'':<15}→ {safe(check.advice)}"), soft_wrap=True)
+            out.print(Text(f"{'':<{wide + 6}}→ {safe(check.advice)}"), soft_wrap=True)

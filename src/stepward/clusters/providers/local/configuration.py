@@ -84,6 +84,8 @@ def _daemons(record: ClusterRecord, ports: Ports, layout: Layout) -> list[str]:
         f"SlurmctldLogFile={layout.path('log')}/slurmctld.log",
         f"SlurmdLogFile={layout.path('log')}/slurmd.%n.log",
         "MailProg=/bin/true",
+        # Tells what runs in a job where the server is.
+        f"TaskProlog={layout.path('bin')}/task_prolog",
     ]
     if record.spec.controller.rest:
         lines += ["AuthAltTypes=auth/jwt", f"AuthAltParameters=jwt_key={layout.jwt_key}"]

@@ -67,6 +67,8 @@ def watcher(record: ClusterRecord, layout: Layout) -> list[Companion]:
 def remember_server(layout: Layout, server: Server | None) -> None:
     """Keep, for the programs that Slurm calls, where companions send what they see."""
     write_atomically(layout.path("etc", "server.json"), msgspec.json.encode(server), 0o600)
+    # The address alone is for everybody: the tasks of jobs read it (see ``power.write_programs``).
+    write_atomically(layout.path("etc", "server.url"), (server.url if server else "").encode(), 0o644)
 
 
 def remembered_server(layout: Layout) -> Server | None:

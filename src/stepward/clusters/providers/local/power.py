@@ -18,13 +18,18 @@ ACTIONS = ("resume", "suspend", "reboot")
 
 
 def write_programs(layout: Layout, python: str) -> None:
-    """Write ``bin/resume``, ``bin/suspend`` and ``bin/reboot``."""
+    """Write ``bin/resume``, ``bin/suspend``, ``bin/reboot`` and ``bin/task_prolog``."""
     module = "stepward.clusters.providers.local.power"
     for action in ACTIONS:
         # Slurm 22.05 tells RebootProgram no node's name; our own mark in slurmd's environment does.
         nodes_ = '"${STEPWARD_DAEMON##*@}"' if action == "reboot" else '"$1"'
         script = f"#!/bin/sh\nexec {python} -m {module} {action} {layout.folder} {nodes_}\n"
         write_atomically(layout.path("bin", action), script.encode(), 0o755)
+    # Slurm sets in a task's environment what its prolog prints.
+    url = layout.path("etc", "server.url")
+    told = f'read -r url < {url} 2>/dev/null; [ -n "$STEPWARD_SERVER$url" ] || exit 0\n'
+    script = f'#!/bin/sh\n{told}echo "export STEPWARD_SERVER=${{STEPWARD_SERVER:-$url}}"\n'
+    write_atomically(layout.path("bin", "task_prolog"), script.encode(), 0o755)
 
 
 def act(action: str, folder: str, hosts: str) -> None:
