@@ -100,7 +100,12 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 def _fullness(event: Event) -> tuple[int, int, int, str]:
     """Of two lines that are one event, the one that says more is it, whichever came first."""
-    return event.every or 0, event.devices or 0, -1 if event.resume_step is None else event.resume_step, event.reason or ""
+    return (
+        event.every or 0,
+        event.devices or 0,
+        -1 if event.resume_step is None else event.resume_step,
+        event.reason or "",
+    )
 
 
 def _ties(instants: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,6 @@ A history is what the rest of the ledger works on: attempts with an end each, pe
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -139,24 +138,25 @@ class Reader:
             at = end
         return True
 
-    def _read_plain(self, events: Sequence[Event], at: int) -> int:
-        """Take in steps that fit, from ``at`` on, as long as each event comes strictly after the one before; where they end."""
+    def _read_plain(self, events: Sequence[Event], first: int) -> int:
+        """Take in steps that fit, as long as each event comes strictly after the one before; where they end."""
         is_open: _Open | None = None
         attempt = rank = number = None
-        last = -_OPEN_END if not at else events[at - 1].t
-        before = at
-        for event in islice(events, at, None):
+        last = events[first - 1].t if first else -_OPEN_END
+        until = len(events)
+        for at in range(first, len(events)):
+            event = events[at]
             t, kind = event.t, event.kind
+            until = at
             if t <= last and (t < last or ORDER[kind] <= ORDER[events[at - 1].kind]):
                 break
             if is_open is None or event.attempt != attempt or event.rank != rank:
+                if number is not None:
+                    self.last_event[number] = last
                 attempt, rank = event.attempt, event.rank
                 is_open = self.open.get((attempt, rank))  # type: ignore[arg-type]  # no attempt: nothing is found
                 if is_open is None or is_open.attempt.reason is not None or self.job_end is not None:
                     break
-                if number is not None and number != attempt:
-                    self.last_event[number] = last
-                number = attempt
             step = is_open.step
             if kind == "step_ended":
                 if step is None or step.step != event.step:
@@ -165,14 +165,17 @@ class Reader:
                 if event.every:
                     step.every = event.every
             elif kind == "step_started" and step is None:
-                is_open.begin(event)
+                step = Block(event.step, t, _OPEN_END, False, event.every)  # type: ignore[arg-type]  # reading saw to it
+                is_open.step, is_open.last_step_start = step, t
+                is_open.steps.append(step)
             else:
                 break
-            last = t
-            at += 1
-        if at > before and number is not None:
+            last, number = t, attempt
+        else:
+            until = len(events)
+        if number is not None:
             self.last_t = self.last_event[number] = last
-        return at
+        return until
 
     def read(self, events: Sequence[Event]) -> None:
         """Take in events that are in order, and later than those read before."""

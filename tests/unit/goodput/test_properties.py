@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +71,20 @@ def test_order_and_repetition_mean_nothing(told, random, times):
     again = [*told, *kept[::2] * times]
     random.shuffle(again)
     assert accounted(again) == accounted(told)
+
+
+@settings(max_examples=200, deadline=None)
+@given(any_history, st.sampled_from([0, 2]))
+def test_what_is_read_as_it_was_told_is_what_sorting_would_give(told, doubled):
+    lines = sorted([*told, *told[::3][:doubled]], key=lambda event: event["t"])
+    read, rejected = events.read([json.dumps(event).encode() for event in lines])
+    sorted_first = history.Reader(list(rejected))
+    sorted_first.read(events.in_order(read))
+    wanted, found = sorted_first.history(None), history.build(read, rejected)
+    assert (wanted is None) == (found is None)
+    if wanted is not None:
+        assert sorted(one.line for one in found.rejected) == sorted(one.line for one in wanted.rejected)
+        assert msgspec.structs.replace(found, rejected=[]) == msgspec.structs.replace(wanted, rejected=[])
 
 
 @settings(max_examples=200, deadline=None)
