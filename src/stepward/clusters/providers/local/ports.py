@@ -19,7 +19,7 @@ def chosen(present: Ports | None, nodes: Sequence[str], taken: Collection[int]) 
         taken: ports of other clusters, whose daemons may be down now.
 
     Raises:
-        Unavailable: ``no_free_port``.
+        Unavailable: ``no_cluster_port``.
     """
     kept = present.nodes if present else {}
     used = set(taken) | set(kept.values())
@@ -47,7 +47,7 @@ def _free(used: set[int]) -> int:
         if port not in used and _is_free(port):
             used.add(port)
             return port
-    raise Unavailable(f"no free port between {FIRST} and {LAST}", code="no_free_port", retry_after_s=60.0)
+    raise Unavailable(f"no free port between {FIRST} and {LAST}", code="no_cluster_port", retry_after_s=60.0)
 
 
 def _is_free(port: int) -> bool:
