@@ -37,12 +37,14 @@ class Alarm(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One run: its alarms, faults, and which of them belong to each other; ``named`` is when a line first named a fault."""
+    """One run: its alarms, faults, and which of them belong to each other; ``found`` is the
+    alarm that counts for a fault, ``told`` are all of them, ``named`` is when a line first named it."""
 
     simulation: Simulation
     faults: list[Fault]
     alarms: list[Alarm]
     found: dict[str, Alarm]
+    told: dict[str, list[Alarm]]
     consequences: int
     duplicates: int
     false: list[Alarm]
@@ -98,6 +100,7 @@ def judge(simulation: Simulation) -> Judged:
     course, _ = simulation.course()
     ends = [segment.end for segment in course.segments()]
     found: dict[str, Alarm] = {}
+    told: dict[str, list[Alarm]] = defaultdict(list)
     of: dict[str, str] = {}
     consequences = duplicates = 0
     false = []
@@ -110,10 +113,12 @@ def judge(simulation: Simulation) -> Judged:
             if event.data.get("follows") in of:
                 consequences += 1
                 of[event.id] = of[event.data["follows"]]
+                told[of[event.id]].append(alarm)
             else:
                 false.append(alarm)
             continue
         of[event.id] = fault.id
+        told[fault.id].append(alarm)
         known = found.get(fault.id)
         if known is None or (known.last.type != fault.type and event.type == fault.type):
             consequences += known is not None
@@ -123,7 +128,7 @@ def judge(simulation: Simulation) -> Judged:
         else:
             consequences += 1
     named = {fault.id: at for fault in faults if (at := _named(fault, hits)) is not None}
-    return Judged(simulation, faults, said, found, consequences, duplicates, false, named, ends[-1])
+    return Judged(simulation, faults, said, found, told, consequences, duplicates, false, named, ends[-1])
 
 
 def _noting(stream: Iterable[Signal], hits: list[Hit]) -> Iterator[Signal]:
@@ -157,27 +162,25 @@ def _fits(alarm: Alarm, fault: Fault) -> bool:
 def delay_s(fault: Fault, alarm: Alarm, *, suspected: bool = False) -> float:
     """Seconds from the begin of the fault to its confirmation (or first suspicion)."""
     at = alarm.suspected_at if suspected else alarm.confirmed_at
-    return max(0.0, ((at or 0) - fault.t0) / US)
+    begun = fault.t1 if fault.type == "scheduling_delay" and fault.t1 else fault.t0  # nobody is there to tell before
+    return max(0.0, ((at or 0) - begun) / US)
 
 
 def localised(runs: Iterable[Judged]) -> dict[str, Any]:
-    """How often the first rank and the first node of an event are struck ones, over faults that strike some, not all."""
+    """How often the first rank and node that the events of a fault name are struck ones; faults that strike some, not all."""
     ranks: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for run in runs:
         for fault in run.faults:
-            alarm = run.found.get(fault.id)
-            if alarm is None:
+            if fault.id not in run.found:
                 continue
-            event = alarm.last
+            said = [alarm.last for alarm in run.told[fault.id]]
+            who = next((event.ranks for event in said if event.ranks), ())
+            where = next((event.nodes for event in said if event.nodes), ())
             if fault.ranks and len(fault.ranks) < run.simulation.plan.layout.ranks:
-                ranks["of"] += 1
-                ranks["answered"] += bool(event.ranks)
-                ranks["right"] += bool(event.ranks) and event.ranks[0] in fault.ranks
+                ranks.update(of=1, answered=bool(who), right=bool(who) and who[0] in fault.ranks)
             if fault.nodes and run.simulation.plan.layout.nodes > 1:
-                nodes["of"] += 1
-                nodes["answered"] += bool(event.nodes)
-                nodes["right"] += bool(event.nodes) and event.nodes[0] in fault.nodes
+                nodes.update(of=1, answered=bool(where), right=bool(where) and where[0] in fault.nodes)
     return {
         "rank_top1": proportion(ranks["right"], ranks["of"]),
         "rank_top1_of_answered": proportion(ranks["right"], ranks["answered"]),

@@ -80,13 +80,14 @@ def simulate(
 
 
 def _fitting(plan: Plan, name: str, *, free: bool, free_clock: bool) -> Plan:
-    """The plan changed as little as the fault needs: more nodes than one, a second stage, saves, devices, length;
-    a stage that was slow from the first step on shows only where self time is measured."""
+    """The plan changed as little as the fault needs: enough nodes and stages that the struck ones are the fewer, saves,
+    devices, length; a stage that was slow from the first step on shows only where self time is measured."""
     layout, telemetry, habits = plan.layout, plan.telemetry, plan.habits
-    if name in _NODES_NEEDED and layout.nodes < 2:
-        layout = layout._replace(per_node=max(1, layout.ranks // 2), tp=1, dp=layout.ranks // layout.pp)
-    if name == "slow_stage" and layout.pp < 2:
-        layout = Layout(max(1, layout.ranks // 2), 2, 1, layout.per_node, layout.prefix)
+    parts = 4 if layout.ranks >= 4 and layout.ranks % 4 == 0 else 2
+    if name in _NODES_NEEDED and layout.nodes < parts:
+        layout = layout._replace(per_node=layout.ranks // parts, tp=1, dp=layout.ranks // layout.pp)
+    if name == "slow_stage" and layout.pp < parts:
+        layout = Layout(layout.ranks // parts, parts, 1, layout.per_node, layout.prefix)
     if name in _SAVES_NEEDED and not habits.checkpoint_every:
         habits = msgspec.structs.replace(habits, checkpoint_every=100)
     if name == "checkpoint_stall":

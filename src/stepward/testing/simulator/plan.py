@@ -14,7 +14,7 @@ Clocking = Literal["none", "host", "host_async", "device"]
 only hands work over, so that the wait shows where it looks next, or by the device's own clock."""
 
 _EPOCH_S = 1_780_272_000
-_SIZES = ((1, 2), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (4, 16), (8, 32), (8, 64))
+_SIZES = ((1, 2), (2, 4), (4, 4), (2, 8), (4, 8), (4, 16), (8, 16), (8, 32), (8, 64))
 """(ranks a node, ranks)"""
 
 
