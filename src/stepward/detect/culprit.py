@@ -1,5 +1,6 @@
 """Which rank the others wait for."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -13,6 +14,7 @@ AT_WORK = 50.0
 """Per cent: a device that waits in a collective spins and looks busy."""
 IDLE = 20.0
 _WAITS = frozenset({Phase.COLLECTIVE.value, Phase.BACKWARD.value, Phase.OPTIMIZER.value})
+_WORK = re.compile(r"SeqNum=(\d+), OpType=(\w+)")
 _STANDS = frozenset({"collective_desync", "hang_in_user_code", "gpu_driver_firmware", "gpu_off_bus"})
 _GRACE_US = int(HEARTBEAT_S * MISSED_HEARTBEATS * US)
 
@@ -31,6 +33,8 @@ class Watchdogs:
 
     def __init__(self) -> None:
         self.ranks: set[int] = set()
+        self._waits: dict[int, tuple[int, str]] = {}
+        """Sequence number and name of the collective that a rank waits in."""
         self.named: set[int] = set()
 
     @property
@@ -38,16 +42,31 @@ class Watchdogs:
         """Changes when more is known."""
         return len(self.ranks), len(self.named)
 
+    def odd(self) -> list[int]:
+        """Ranks that wait in another collective than most, or in an earlier one."""
+        if len(self._waits) < 2:
+            return []
+        common, count = Counter(self._waits.values()).most_common(1)[0]
+        odd = sorted(rank for rank, wait in self._waits.items() if wait != common)
+        if count * 2 > len(self._waits):
+            return odd
+        last = max(seq for seq, _ in self._waits.values())
+        return sorted(rank for rank, (seq, _) in self._waits.items() if seq < last)
+
     def hit(self, hit: Hit) -> None:
         """Take a known line."""
         if hit.rank is not None and hit.label == "collective_desync" and hit.role in ("cascade", "either"):
             self.ranks.add(hit.rank)
+            found = _WORK.search(hit.text)
+            if found:
+                self._waits[hit.rank] = (int(found[1]), found[2])
         elif hit.rank is not None and hit.label in _STANDS and hit.role == "root":
             self.named.add(hit.rank)
 
     def clear(self) -> None:
         """The collective went on."""
         self.ranks.clear()
+        self._waits.clear()
         self.named.clear()
 
 
@@ -67,9 +86,10 @@ def find_culprit(
     alone = len(standing) <= 1
     for why, found, sure in (
         ("is stopped", [s.rank for s in standing if s.stopped], True),
-        ("ended", [s.rank for s in attempt.ranks.values() if s.failed], True),
+        ("ended", _gone(attempt, behind), True),
         ("is not heard of", silent(standing), True),
         ("says so itself", sorted(watchdogs.named), True),
+        ("waits in another collective than the others", watchdogs.odd(), True),
         ("did not report the time-out of its peers", _unreported(standing, watchdogs), True),
         ("is behind the others", _fewest(standing), True),
         ("stands in another phase than the others", _odd_phase(standing), True),
@@ -85,6 +105,12 @@ def find_culprit(
 
 def _nodes(attempt: Attempt, ranks: Iterable[int]) -> tuple[str, ...]:
     return tuple(sorted({node for rank in ranks if (node := attempt.node_of(rank))}))
+
+
+def _gone(attempt: Attempt, behind: list[RankState]) -> list[int]:
+    """Ranks that ended badly before the others stood, or soon after."""
+    since = max((state.moved_at for state in behind), default=0) + _GRACE_US
+    return [s.rank for s in attempt.ranks.values() if s.failed and s.ended_at is not None and s.ended_at <= since]
 
 
 def silent(standing: list[RankState]) -> list[int]:

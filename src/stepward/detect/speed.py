@@ -18,6 +18,8 @@ BEHIND = 1.10
 """A straggler's own time is 8 to 10 % above the median of all ranks, at a robust z of 4."""
 BEHIND_OWN = 1.08
 """Where a rank's own past takes out the lasting differences between ranks, 8 % are enough."""
+BEHIND_PEER = 1 / 0.75
+"""Of two ranks, none of which is a median: NVRx flags a score below 0.75 of the best rank."""
 BEHIND_Z = 4.0
 RANK_FLOOR = 0.01
 """Ranks are never taken to be more equal than 1 %."""

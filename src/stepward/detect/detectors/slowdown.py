@@ -18,10 +18,14 @@ TRIM = 0.2
 LEARN = 3
 """Blocks of one's own from which on a run can be judged."""
 KEPT = 24
+UNSURE = 2.0
+"""Sigma of n blocks is taken as 1 + 2/n times what it seems: a level of few blocks is itself uncertain."""
+EACH_SIGMAS = 3.0
+EACH_SIGMAS = 3.0
 CUSUM_SLACK, CUSUM_LIMIT, CLIP = 0.5, 8.0, 3.0
 EFFECT = 1.04
 RECENT = 15
-"""Tier 1: clipped CUSUM, and a median of the last 15 steps at least 4 % above (facts 5.1)."""
+"""Tier 1: clipped CUSUM, and a median of the last 15 steps at least 4 % (and 3 sigma) above (facts 5.1)."""
 
 
 class Slowdown(Detector):
@@ -29,11 +33,11 @@ class Slowdown(Detector):
 
     Signal: step time less announced pauses, of the lowest rank; without timed steps a metric of step time or throughput, or
     the pace of logging. Log scale. Method (facts 5.1): tier 1 suspects by a CUSUM of clipped z (k 0.5, h 8) whose effect is
-    at least 4 % over the last 15 steps; tier 2 confirms when two blocks of 30 steps in a row lie above
-    max(5 %, 5 sigma) of the run's own blocks. A block's level is its mean without a fifth at either end, which varies less
-    than the median and shrugs off pauses just as well; sigma is the larger of the blocks' own MAD and what the spread and
-    correlation of single steps give. The baseline learns from blocks without alarm alone, and anew in each attempt.
-    ``data.detectable`` is the least change that would have been seen.
+    at least max(4 %, 3 sigma) over the last 15 steps; tier 2 confirms when two blocks of 30 steps in a row lie, together,
+    above max(5 %, 5 sigma) of the run's own blocks, and each above max(4 %, 3 sigma). A block's level is its mean without a
+    fifth at either end, which varies less than the median and shrugs off pauses just as well; sigma is the larger of the
+    blocks' own MAD and what the spread and correlation of single steps give. The baseline learns from blocks without alarm
+    alone, and anew in each attempt. ``data.detectable`` is the least change that would have been seen.
     Known false positives: work that grows on purpose (a curriculum of longer sequences).
     """
 
@@ -112,7 +116,7 @@ class Slowdown(Detector):
         if self._sum > CUSUM_LIMIT and (self._episode is None or self._episode.over):
             recent = list(self._newest)[-RECENT:]
             level = median(recent)
-            if level - self._base >= math.log(EFFECT):
+            if level - self._base >= max(math.log(EFFECT), EACH_SIGMAS * self._sigma * math.sqrt(BLOCK / RECENT)):
                 first = next((entry for entry in self._times if entry[0] >= self._since), self._times[-1])
                 self._episode = Episode(self, first[0], step=first[1])
                 self._episode.suspect(time, **self._words(level))
@@ -122,8 +126,8 @@ class Slowdown(Detector):
         if self._learned and len(self._newest) == 2 * BLOCK:
             values = list(self._newest)
             levels = trimmed_mean(values[:BLOCK], TRIM), trimmed_mean(values[BLOCK:], TRIM)
-            limit = self._base + self._least()
-            if min(levels) > limit:
+            both = sum(levels) / 2 > self._base + self._least()
+            if both and min(levels) > self._base + max(math.log(EFFECT), EACH_SIGMAS * self._sigma):
                 self._confirm(time, levels)
             elif levels[1] < self._base + self._least() / 2:
                 self._calm(time, max(levels) < self._base + self._least() / 2)
@@ -131,8 +135,8 @@ class Slowdown(Detector):
             self._learn()
 
     def _least(self) -> float:
-        """The least change, as a logarithm, that confirms."""
-        return max(math.log(SLOWER), SIGMAS * self._sigma)
+        """The least change of two blocks together, as a logarithm, that confirms."""
+        return max(math.log(SLOWER), SIGMAS * self._sigma / math.sqrt(2))
 
     def _confirm(self, time: int, levels: tuple[float, float]) -> None:
         if self._episode is None or self._episode.over:
@@ -168,12 +172,16 @@ class Slowdown(Detector):
 
     def _calibrate(self) -> None:
         first, self._learned = not self._learned, True
+        count = len(self._blocks)
+        # Of few blocks the calmest ones mislead: until there are enough, the wildest counts.
+        typical = max if count < 2 * LEARN else median
+        shared = typical(self._shared)
         self._base = median(self._blocks)
-        self._spread = median(self._spreads)
-        shared = median(self._shared)
-        single = self._spread * math.sqrt((1 + shared) / (1 - shared) / BLOCK)
-        own = MAD_TO_SIGMA * mad(self._blocks) if len(self._blocks) >= 2 * LEARN else 0.0
-        self._sigma = max(single, own, SIGMA_FLOOR / math.sqrt(BLOCK))
+        # Correlated steps wander: the CUSUM counts in what is left of them, not in their bare spread.
+        self._spread = typical(self._spreads) * math.sqrt((1 + shared) / (1 - shared))
+        own = MAD_TO_SIGMA * mad(self._blocks) if count >= 2 * LEARN else 0.0
+        sigma = max(self._spread / math.sqrt(BLOCK), own, SIGMA_FLOOR / math.sqrt(BLOCK))
+        self._sigma = sigma * (1 + UNSURE / count)
         usual = self.scene.expected.step_s
         if first and usual and self._base - math.log(usual) > self._least():
             # Slow from its first step, against earlier runs of the same configuration.

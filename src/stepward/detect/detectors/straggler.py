@@ -6,7 +6,7 @@ from stepward.detect.progress import US, WARM_UP_STEPS, RankState
 from stepward.detect.scene import Detector, Episode, Scene, close
 from stepward.detect.series import MAD_TO_SIGMA, mad, median
 from stepward.detect.signals import AttemptEnded, Step
-from stepward.detect.speed import BEHIND, BEHIND_OWN, BEHIND_Z, RANK_FLOOR, outliers
+from stepward.detect.speed import BEHIND, BEHIND_OWN, BEHIND_PEER, BEHIND_Z, RANK_FLOOR, outliers
 from stepward.model.words import Phase
 
 WINDOW = 20
@@ -47,7 +47,7 @@ class Straggler(Detector):
     Method: median of 20 steps a rank, log ratio to the ranks' median, MAD over ranks with a floor of 1 %, z >= 4 in three
     windows in a row, and a ratio of 1.10, or of 1.08 once a rank's own past takes the lasting differences between ranks out
     (facts 5.2). Where two modes are apart by more than 0.2 and the smaller holds 10 %, the lower quartile is the
-    reference. Of two ranks each is compared with its own past alone. Ranks of one node share an event; data ``scope`` is
+    reference. Of two ranks one is behind by 1/0.75, or against their past. Ranks of one node share an event; data ``scope`` is
     ``node`` where most of its ranks stand out.
     Known false positives: work that is unequal on purpose (experts, sequence lengths, stages).
     """
@@ -135,13 +135,20 @@ class Straggler(Detector):
             else:
                 track.low += 1
                 track.flags = 0 if track.low >= CLEAR or track.flags < WINDOWS else track.flags
-                track.past.append(value)
-                del track.past[:-HISTORY]
+                # Where many stand out the median has moved, and the others seem faster than they are.
+                if len(out) * 4 <= len(logs):
+                    track.past.append(value)
+                    del track.past[:-HISTORY]
         self._tell({rank: self._tracks[rank] for rank in logs}, now, began, window)
 
     def _out(self, logs: dict[int, float]) -> dict[int, float]:
         """Ranks that stand out and by how much: against their peers now, or against their own past among them."""
-        found = {} if self._basis == "step" else outliers(logs, math.log(BEHIND), BEHIND_Z)
+        if self._basis == "step":
+            found = {}
+        elif len(logs) == 2:
+            found = {rank: 2 * value for rank, value in logs.items() if 2 * value >= math.log(BEHIND_PEER)}
+        else:
+            found = outliers(logs, math.log(BEHIND), BEHIND_Z)
         changes, spreads = {}, []
         for rank, value in logs.items():
             past = self._tracks[rank].past
@@ -156,7 +163,7 @@ class Straggler(Detector):
             # Of two ranks the spread between them says nothing; that of their own past does. Each is the other's mirror.
             sigma = max(MAD_TO_SIGMA * max(spreads), RANK_FLOOR / 2)
             rank, change = max(changes.items(), key=lambda item: item[1])
-            return {rank: 2 * change} if 2 * change >= math.log(BEHIND_OWN) and change >= BEHIND_Z * sigma else {}
+            return {rank: 2 * change} if 2 * change >= math.log(BEHIND_OWN) and change >= BEHIND_Z * sigma else found
         return found | outliers(changes, math.log(BEHIND_OWN), BEHIND_Z)
 
     def _turn_s(self) -> float:
@@ -201,7 +208,7 @@ class Straggler(Detector):
         }
 
     def _groups(self, tracks: dict[int, _Track]) -> dict[str, list[int]]:
-        """Ranks by the event that they belong to: a node has one, and more than two nodes at once have one together."""
+        """Ranks by the event that they belong to: a node has one, and nodes that begin at once have one together."""
         found: dict[str, list[int]] = {}
         rest = {rank for rank, track in tracks.items() if track.flags}
         for key, episode in self._episodes.items():
@@ -214,6 +221,6 @@ class Straggler(Detector):
         for rank in sorted(rest):
             node = self.attempt.node_of(rank)
             apart.setdefault(f"node {node}" if node else f"rank {rank}", []).append(rank)
-        if len(apart) > 2:
+        if len(apart) > 1:
             apart = {"several": sorted(rest)}
         return {**found, **apart}
