@@ -159,16 +159,20 @@ def _checked_project(name: str) -> str:
     return name
 
 
-def _checked_url(url: str) -> str:
+def is_http_url(url: str) -> bool:
+    """Whether a text is a URL of HTTP with a host."""
     # Imported on use: a process that knows no server needs none of it (rule 4 of ARCHITECTURE.md).
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        sound = False
-    if not sound:
+        return False
+
+
+def _checked_url(url: str) -> str:
+    if not is_http_url(url):
         raise UsageError(
             f"the server is {json.dumps(url)}, which is no URL", code="bad_server_url", hint="http://host:7070"
         )

@@ -12,18 +12,24 @@ from stepward.spool.writers import boot_id
 
 
 class Kept(msgspec.Struct):
-    """What is in the file: who holds it, and since when which checks are bad (µs since the epoch)."""
+    """What is in the file: who holds it, and what the next agent of this boot goes on with.
+
+    Attributes:
+        bad: check -> since when it is bad, µs since the epoch.
+        kernel: number of the newest kernel record that was read; None where none was.
+    """
 
     pid: int = 0
     boot: str = ""
     bad: dict[str, int] = {}
+    kernel: int | None = None
 
 
 class NodeLock:
     """The lock of a node, held as long as this process lives.
 
     Attributes:
-        before: check -> since when it is bad, as an earlier agent of this boot left it.
+        kept: what an earlier agent of this boot has left; then what ``keep`` changed.
 
     Raises:
         Conflict: ``agent_running``, with the pid of the one that runs.
@@ -43,12 +49,15 @@ class NodeLock:
                 hint="one agent a node is enough; stop the other one first",
                 pid=kept.pid,
             ) from None
-        self.before = kept.bad if kept.boot == boot_id() else {}
-        self.keep(self.before)
+        self.kept = kept if kept.boot == boot_id() else Kept()
+        self.keep()
 
-    def keep(self, bad: Mapping[str, int]) -> None:
-        """Leave word of what is bad; a failure costs a gap in an event, no more."""
-        data = msgspec.json.encode(Kept(pid=os.getpid(), boot=boot_id(), bad=dict(bad)))
+    def keep(self, *, bad: Mapping[str, int] | None = None, kernel: int | None = None) -> None:
+        """Leave word of what is bad, or of how far the kernel's log was read; a failure costs a gap there, no more."""
+        bad = self.kept.bad if bad is None else dict(bad)
+        kernel = self.kept.kernel if kernel is None else kernel
+        self.kept = Kept(pid=os.getpid(), boot=boot_id(), bad=dict(bad), kernel=kernel)
+        data = msgspec.json.encode(self.kept)
         with contextlib.suppress(OSError):
             # Blanks are legal behind JSON: a reader never sees the torn tail of a longer text.
             os.pwrite(self._descriptor, data.ljust(os.fstat(self._descriptor).st_size), 0)

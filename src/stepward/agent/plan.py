@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -86,7 +85,10 @@ def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) ->
             hint=f"{LEAST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g} s",
         )
     for url in options.scrape:
-        _check_url(url)
+        if not configured.is_http_url(url):
+            raise UsageError(
+                f"{url[:200]!r} is no address to scrape", code="bad_scrape_url", hint="http://host:9400/metrics"
+            )
     conf = environ.get("SLURM_CONF") or _CONF
     named = _cluster_name(conf)
     cluster, node = options.cluster or named or LOCAL_CLUSTER, options.node or facts.host.partition(".")[0]
@@ -117,18 +119,6 @@ def _cluster_name(conf: str) -> str | None:
         if equals and key.strip().lower() == "clustername":
             return value.strip() or None
     return None
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound:
-        raise UsageError(
-            f"{url[:200]!r} is no address to scrape", code="bad_scrape_url", hint="http://host:9400/metrics"
-        )
 
 
 def lock_path(plan: Plan) -> str:

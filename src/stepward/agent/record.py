@@ -69,10 +69,14 @@ class NodeRecord:
         """Keep an event of the node."""
         self._record.emit("events", Events([event]))
 
-    def kernel(self, lines: Sequence[str]) -> None:
-        """Keep lines of the kernel's log."""
+    def kernel(self, lines: Sequence[tuple[int, str]]) -> None:
+        """Keep lines of the kernel's log, each with when it was written (µs since the epoch)."""
+        data, marks = bytearray(), list[tuple[int, int]]()
+        for at, line in lines:
+            marks.append((len(data), at))
+            data += f"{line}\n".encode()
         if lines:
-            self._kernel.feed("".join(f"{line}\n" for line in lines).encode(), now_us())
+            self._kernel.feed_marked(bytes(data), marks)
 
     def finish(self) -> None:
         """The agent ends as it was told to; send what is left."""

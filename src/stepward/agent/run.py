@@ -33,6 +33,8 @@ from stepward.orchestrators.local.proc import read_facts
 CHECK_TICK_S = 10.0
 STANDING_S = 300.0
 """Longest pause between two words on checks and jobs while nothing changes."""
+BOOT_S = 600.0
+"""An agent that starts within this time after the boot reads what the kernel said while it booted."""
 DRIVER_S = 30.0
 """Time after which an NVML call that has not returned means that the driver does not respond (Azure NHC2015)."""
 
@@ -69,7 +71,7 @@ class Agent:
         self._host = Host({"root": "/", "spool": plan.root})
         self._devices = Devices(nvml, {})
         self._cost = OwnCost()
-        self._kernel_log = KernelLog()
+        self._kernel_log = KernelLog(after=_kernel_position(lock))
         self._targets = [Target(url) for url in plan.options.scrape]
         self._told_at, self._changed = 0.0, threading.Event()
         storage, system = Storage(), system_checks(self._jobs, plan.node, slurm=plan.slurm)
@@ -103,7 +105,7 @@ class Agent:
         self._record.finish()
 
     def _rounds(self, checks: list[Check]) -> Rounds:
-        return Rounds(checks, now_us, self._record.event, self._lock.before)
+        return Rounds(checks, now_us, self._record.event, self._lock.kept.bad)
 
     def _description(self) -> Config:
         system = os.uname()
@@ -181,7 +183,7 @@ class Agent:
     # ── what the main thread does beside beating ──
 
     def _look_after(self) -> None:
-        self._record.kernel(self._kernel_log.lines())
+        self._follow_kernel()
         now = time.monotonic()
         overdue = [rounds.overdue(now) for rounds in (self._host_checks, self._device_checks)]
         if self._driver.turn(time.monotonic) or any(overdue):
@@ -190,6 +192,13 @@ class Agent:
             self._changed.clear()
             self._told_at = now
             self._tell_standing()
+
+    def _follow_kernel(self) -> None:
+        found = self._kernel_log.records()
+        if found:
+            boot_us = now_us() - time.monotonic_ns() // 1000
+            self._record.kernel([(boot_us + record.since_boot_us, record.text) for record in found])
+            self._lock.keep(kernel=found[-1].number)
 
     def _driver_check(self) -> Check:
         def look(now: float) -> Any:
@@ -202,12 +211,22 @@ class Agent:
     def _tell_standing(self) -> None:
         groups = (self._host_checks, self._device_checks, self._driver)
         found = [finding for rounds in groups for finding in rounds.findings()]
-        self._lock.keep({finding.check.name: finding.since for finding in found if finding.since is not None})
+        self._lock.keep(bad={finding.check.name: finding.since for finding in found if finding.since is not None})
         jobs = [
             {"id": job.id, "name": job.name, "processes": len(job.pids), "devices": job.devices}
             for job in self._jobs.jobs.values()
         ]
         self._record.config(Config(system={"checks": [finding.described() for finding in found], "jobs": jobs}))
+
+
+def _kernel_position(lock: NodeLock) -> int | None:
+    """Where the kernel's log is gone on with: behind the last agent of this boot, at the boot itself, or from now on.
+
+    What is older is not told: who acts upon it would act upon the past.
+    """
+    if lock.kept.kernel is not None:
+        return lock.kept.kernel
+    return -1 if time.monotonic() < BOOT_S else None
 
 
 class OwnCost:

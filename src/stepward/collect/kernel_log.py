@@ -2,6 +2,7 @@
 
 import os
 import re
+from typing import NamedTuple
 
 _KILLED = re.compile(r"[Kk]illed process (\d+)")
 _LINE_BYTES = 8192
@@ -9,20 +10,37 @@ _MAX_LINES = 10_000
 """A kernel that floods its log must not hold the reader up."""
 
 
-class KernelLog:
-    """Follows ``/dev/kmsg`` from now on; without the right to read it there are no lines."""
+class KernelRecord(NamedTuple):
+    """One record: its number (they count from the boot; -1 where it has none), µs since the boot, and the message."""
 
-    def __init__(self, path: str = "/dev/kmsg") -> None:
+    number: int
+    since_boot_us: int
+    text: str
+
+
+class KernelLog:
+    """Follows ``/dev/kmsg``; without the right to read it there are no lines.
+
+    Args:
+        after: begin behind the record of this number, as far as the kernel still has it; None = from now on.
+    """
+
+    def __init__(self, path: str = "/dev/kmsg", *, after: int | None = None) -> None:
         self._descriptor: int | None = None
+        self._after = -1 if after is None else after
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            os.lseek(self._descriptor, 0, os.SEEK_END)
+            os.lseek(self._descriptor, 0, os.SEEK_END if after is None else os.SEEK_SET)
         except OSError:
             self.close()
 
     def lines(self) -> list[str]:
         """Messages since the last call."""
-        found: list[str] = []
+        return [record.text for record in self.records()]
+
+    def records(self) -> list[KernelRecord]:
+        """Records since the last call."""
+        found: list[KernelRecord] = []
         while self._descriptor is not None and len(found) < _MAX_LINES:
             try:
                 record = os.read(self._descriptor, _LINE_BYTES)
@@ -33,7 +51,9 @@ class KernelLog:
                 break
             if not record:
                 break
-            found.append(message(record))
+            read = read_record(record)
+            if read.number < 0 or read.number > self._after:
+                found.append(read)
         return found
 
     def close(self) -> None:
@@ -51,10 +71,14 @@ def is_first_pid_namespace() -> bool:
         return False
 
 
-def message(record: bytes) -> str:
-    """The text of one record of ``/dev/kmsg``: after the prefix, without its continuation lines."""
+def read_record(record: bytes) -> KernelRecord:
+    """One record of ``/dev/kmsg``: ``priority,number,µs,flags;message``, without its continuation lines."""
     text = record.decode("utf-8", "replace")
-    return (text.partition(";")[2] or text).partition("\n")[0]
+    prefix, semicolon, rest = text.partition(";")
+    fields = prefix.split(",")
+    told = semicolon and len(fields) > 2 and fields[1].isdigit() and fields[2].isdigit()
+    number, since_boot = (int(fields[1]), int(fields[2])) if told else (-1, 0)
+    return KernelRecord(number, since_boot, (rest or text).partition("\n")[0])
 
 
 def killed_for_memory(line: str) -> int | None:

@@ -103,7 +103,11 @@ class StreamLog:
 
     def feed(self, data: bytes, at_us: int) -> None:
         """Keep what was read at ``at_us``, at most a chunk of it."""
-        chunk = LogChunk(self._stream, self.offset, data, [(0, at_us)], self._rank, self.lost)
+        self.feed_marked(data, [(0, at_us)])
+
+    def feed_marked(self, data: bytes, marks: list[tuple[int, int]]) -> None:
+        """Keep bytes whose parts have times of their own: (position in ``data``, µs since the epoch)."""
+        chunk = LogChunk(self._stream, self.offset, data, marks, self._rank, self.lost)
         self.lost = 0 if self._keep(chunk) else self.lost + len(data)
         self.offset += len(data)
 

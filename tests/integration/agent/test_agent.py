@@ -70,6 +70,34 @@ def loads(server, run):
     return lines[0].x if lines else []
 
 
+def test_kernel_lines_are_kept_once_also_those_of_an_agent_that_was_away(server, agent, until):
+    if not os.access("/dev/kmsg", os.W_OK):
+        pytest.skip("/dev/kmsg cannot be written here")
+
+    def say(words):
+        with open("/dev/kmsg", "w") as file:
+            file.write(f"stepward-test {os.getpid()} {words}\n")
+
+    def heard():
+        client, node = server.client, the_node(server, "n10")
+        streams = [one for one in client.log_streams(node.run) if one.stream == "kernel"] if node else []
+        lines = [line for one in streams for line in client.log_lines(node.run, one.id)]
+        return [line.text for line in lines if f"stepward-test {os.getpid()}" in line.text]
+
+    first = agent("--node", "n10", server=server)
+    until(is_state(server, "n10", "live"))
+    say("one")
+    until(lambda: len(heard()) == 1)
+    first.kill()
+    first.wait()
+    say("two")
+    agent("--node", "n10", server=server)
+    until(lambda: len(heard()) == 2)
+    say("three")
+    until(lambda: len(heard()) >= 3)
+    assert [line.split()[-1] for line in heard()] == ["one", "two", "three"]
+
+
 def test_an_exporter_that_hangs_costs_only_itself(server, agent, until):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -44,9 +44,12 @@ def test_a_killed_node_is_down_by_its_silence_and_comes_back(server, cluster, sl
 
     until(lambda: sum(node.state == "live" for node in nodes().values()) == 4)
     assert not any(node.bad for node in nodes().values())
+    assert {check.result for node in nodes().values() for check in node.checks if check.name == "slurmd"} == {"ok"}
     job = slurm.submit("srun sleep 600", nodes=2)
     victim, other = until(lambda: slurm.nodes_of(job))
-    assert until(lambda: nodes()[victim].jobs)[0].name == job
+    (on_node,) = until(lambda: (jobs := nodes()[victim].jobs) and jobs[0].run and jobs)
+    assert on_node.name == job
+    until(lambda: f"system/job/{job}/memory" in series_of(server, on_node.run, victim))
     slurm.drain(other_node := next(name for name in nodes() if name not in (victim, other)), "admin: new fan")
 
     killed = time.monotonic()
@@ -67,3 +70,8 @@ def test_a_killed_node_is_down_by_its_silence_and_comes_back(server, cluster, sl
     assert until(lambda: server.client.events(nodes()[victim].run, type="node_lost")[0].ended_at)
     assert slurm.reason(other_node) == "admin: new fan"
     assert slurm.state(other_node) in ("drained", "draining")
+
+
+def series_of(server, run, node):
+    found = server.client.run_nodes(run)
+    return [series.metric for one in found if one.node == node for series in one.series]

@@ -58,11 +58,11 @@ def test_a_second_agent_is_refused_with_the_pid_of_the_first(tmp_path):
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.stdout.split() == ["agent_running", str(os.getpid())]
-    first.keep({"disk_space": 7})
+    first.keep(bad={"disk_space": 7})
+    first.keep(kernel=42)
     first.release()
     second = NodeLock(path)
-    assert second.before == {"disk_space": 7}
-    second.keep({})
+    assert (second.kept.bad, second.kept.kernel) == ({"disk_space": 7}, 42)
     second.release()
 
 
@@ -70,7 +70,7 @@ def test_a_torn_lock_file_holds_nobody_up(tmp_path):
     path = tmp_path / ".agent.json"
     path.write_bytes(b'{"pid": 1')
     lock = NodeLock(str(path))
-    assert lock.before == {}
+    assert (lock.kept.bad, lock.kept.kernel) == ({}, None)
     with pytest.raises(Conflict) as caught:
         NodeLock(str(path))
     assert caught.value.context["pid"] == os.getpid()

@@ -47,7 +47,7 @@ def test_names_of_series_do_not_gather_for_ever(plan, tmp_path, monkeypatch):
     for job in range(12):
         record.readings([Reading(f"system/job/{job}/cpu", "%", 1.0)], 1_000_000 * job)
     record.beat()
-    record.kernel(["a line", "another"])
+    record.kernel([(1_000_000, "a line"), (2_000_000, "another")])
     record.beat()
     found = [writers.read_meta(f"{plan.root}/{plan.run}/{name}") for name in writers_of(plan.root, plan.run)]
     assert sorted(meta.closed for meta in found) == [False, True]

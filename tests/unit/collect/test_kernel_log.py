@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stepward.collect.kernel_log import KernelLog, killed_for_memory, message
+from stepward.collect.kernel_log import KernelLog, KernelRecord, killed_for_memory, read_record
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,11 @@ def test_who_was_killed_for_memory(line, pid):
 
 
 def test_message_of_a_record():
-    assert message(b"3,5123,987654321,-;Out of memory: Killed process 7 (x)\n SUBSYSTEM=x\n") == (
-        "Out of memory: Killed process 7 (x)"
+    assert read_record(b"3,5123,987654321,-;Out of memory: Killed process 7 (x)\n SUBSYSTEM=x\n") == KernelRecord(
+        5123, 987654321, "Out of memory: Killed process 7 (x)"
     )
-    assert message(b"no prefix") == "no prefix"
+    assert read_record(b"no prefix") == KernelRecord(-1, 0, "no prefix")
+    assert read_record(b"a;b") == KernelRecord(-1, 0, "b")
 
 
 def test_only_what_comes_after_the_start_is_read(tmp_path):
@@ -42,6 +43,15 @@ def test_only_what_comes_after_the_start_is_read(tmp_path):
     assert log.lines() == []
     log.close()
     assert log.lines() == []
+
+
+@pytest.mark.parametrize(("after", "texts"), [(-1, ["old"]), (0, ["old"]), (1, [])])
+def test_who_was_away_goes_on_behind_what_was_read(tmp_path, after, texts):
+    path = tmp_path / "kmsg"
+    path.write_text("6,1,1,-;old\n")
+    log = KernelLog(str(path), after=after)
+    assert log.lines() == texts
+    log.close()
 
 
 def test_without_the_right_to_read_there_are_no_lines(tmp_path):

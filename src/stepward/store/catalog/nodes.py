@@ -67,7 +67,7 @@ class Nodes:
 
     def head(self, cluster: str | None, node: str) -> NodeHead | None:
         """One node; where no cluster is known, the only one of that name."""
-        keys = runs.c.key == node_key(cluster, node) if cluster is not None else runs.c.key.endswith(f":{node}")
+        keys = runs.c.key == node_key(cluster, node) if cluster is not None else _ends_in(node)
         query = sa.select(runs).where(runs.c.project == NODES_PROJECT, runs.c.name == node, keys)
         with self._database.read() as connection:
             rows = [dict(row) for row in connection.execute(query.limit(2)).mappings()]
@@ -114,6 +114,11 @@ class Nodes:
         query = sa.select(runs).where(runs.c.project == NODES_PROJECT, runs.c.key.startswith(start, autoescape=True))
         query = query.order_by(runs.c.key).limit(MAX_NODES)
         return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _ends_in(node: str) -> sa.ColumnElement[bool]:
+    """A node's run of that name in any cluster."""
+    return sa.and_(runs.c.key.startswith("node:"), runs.c.key.endswith(f":{node}", autoescape=True))
 
 
 def _names(key: str) -> tuple[str, str]:
