@@ -89,7 +89,7 @@ def from_queue(
         guess: do without accounting: it has had its time, or there is none.
     """
     number = record.restarts or 0
-    again = known is not None and bool(known.launches) and _used_again(known, number, record)
+    again = known is not None and used_again(known, record)
     told = known.launches if known is not None and not again else []
     ended = {launch.number for launch in told if launch.end}
     missing = [earlier for earlier in range(number) if earlier not in ended]
@@ -136,12 +136,18 @@ def from_accounting(known: Job | None, rows: Sequence[SlurmJob]) -> Sighting:
     return Sighting(launches, again)
 
 
-def _used_again(known: Job, number: int, record: SlurmJob) -> bool:
-    last = known.last
-    if number < last.number:
-        return True
+def used_again(known: Job, record: SlurmJob) -> bool:
+    """Whether a record of the queue is of another job that got the id of a known one: submitted later, requeued no more often."""
+    if not known.launches:
+        return False
+    number, last = record.restarts or 0, known.last
     newer = (record.submitted_at or 0) > (last.submitted_at or 0) + SAME_SUBMIT_US
-    return known.ended and number == last.number and newer
+    return number < last.number or (number == last.number and newer)
+
+
+def own_rows(known: Job, rows: Sequence[SlurmJob]) -> list[SlurmJob]:
+    """Of what accounting has under a job's id, the ends of the launches that are known of it."""
+    return [row for row in rows if row.state.terminal and any(_same(one.submitted_at, row) for one in known.launches)]
 
 
 def _before(row: SlurmJob, record: SlurmJob) -> bool:

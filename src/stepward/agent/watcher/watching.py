@@ -4,9 +4,6 @@ One thread asks and tells; sending and beating have threads of their own. A fail
 turn and is said once; what was missed is caught up from accounting.
 """
 
-import fcntl
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,9 +14,9 @@ from stepward.agent.watcher.beating import Beating, watcher_run
 from stepward.agent.watcher.known import Job, Launch, Output, new_job
 from stepward.agent.watcher.linking import Linking
 from stepward.agent.watcher.memory import About, Memory, Told
-from stepward.agent.watcher.plan import WatcherFile, read_file
+from stepward.agent.watcher.plan import WatcherFile
 from stepward.agent.watcher.sending import Sender
-from stepward.errors import Conflict, StepwardError
+from stepward.errors import StepwardError
 from stepward.launch.notes import say
 from stepward.launch.record import now_us
 from stepward.model.frames import Event, Events, Logs, Payload, part
@@ -28,7 +25,6 @@ from stepward.model.resources import JobClaim
 from stepward.model.states import State
 from stepward.orchestrators.slurm.commands import Slurm
 from stepward.orchestrators.slurm.records import SlurmJob
-from stepward.spool import roots
 
 POLL_S = 1.5
 LOAD = 4.0
@@ -48,51 +44,6 @@ BACKLOG_BYTES = 64 << 20
 OUTPUT_BYTES = 8 << 20
 """Output that is read in a turn, of all jobs."""
 STOP_S = 5.0
-
-
-def watch(cluster: str | None = None) -> int:
-    """Watch the jobs of a cluster until SIGTERM or SIGINT; the exit code.
-
-    Args:
-        cluster: ``ClusterName``; asked of Slurm where None.
-
-    Raises:
-        UsageError: ``bad_watcher_file``.
-        Conflict: ``watcher_running``, with the pid of the one that runs.
-        StepwardError: Slurm cannot be asked for its name.
-    """
-    slurm, file, settings = Slurm(), read_file(), configured.load()
-    cluster = cluster or slurm.cluster()
-    root = roots.resolve(settings.spool) or settings.spool
-    folder = f"{root}/watcher"
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    lock = _lock(f"{folder}/{cluster}.lock", cluster)
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
-    memory = Memory(f"{folder}/{cluster}.db")
-    say(f"the jobs of cluster {cluster} are watched; what is said of them waits in {folder} until a server has it")
-    Watcher(cluster, slurm, memory, file).run(over)
-    memory.close()
-    os.close(lock)
-    return 0
-
-
-def _lock(path: str, cluster: str) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise Conflict(
-            f"a watcher of cluster {cluster} runs already, as process {pid}",
-            code="watcher_running",
-            hint="one a cluster is enough; stop the other one first",
-            pid=pid,
-        ) from None
-    os.pwrite(descriptor, str(os.getpid()).ljust(16).encode(), 0)
-    return descriptor
 
 
 class Watcher:
@@ -161,6 +112,8 @@ class Watcher:
 
     def _from_queue(self, name: str, record: SlurmJob, now: int) -> None:
         job = self._known(name)
+        if job is not None and not job.ended and observing.used_again(job, record):
+            self._end_before(job, now)
         first_asked = self._asked_since.get(name)
         guess = not self._accounting or (first_asked is not None and now - first_asked > ACCOUNTING_US)
         sighting = observing.from_queue(job, record, None, guess=False)
@@ -217,6 +170,14 @@ class Watcher:
                 self._tell(job.name, job, sighting, now)
             elif now - job.seen_at > FORGOTTEN_US and job.launches:
                 self._forgotten(job, now)
+
+    def _end_before(self, job: Job, now: int) -> None:
+        """Tell how a job ended whose id Slurm has used again."""
+        rows = observing.own_rows(job, self._attempts(job.name))
+        if rows:
+            self._tell(job.name, job, observing.from_accounting(job, rows), now)
+        if not job.ended:
+            self._forgotten(job, now)
 
     def _forgotten(self, job: Job, now: int) -> None:
         last = job.last
