@@ -37,6 +37,7 @@ class ExportedPoint(msgspec.Struct):
     step: int
     time: str | int | float
     value: Number
+    rounded: bool = False
 
 
 @app.command()

@@ -19,7 +19,7 @@ from stepward.spool.writers import WriterMeta
 
 
 class ImportedPoint(NamedTuple):
-    """One point; ``attempt`` is any word, ``time_us`` is µs since the epoch."""
+    """One point; ``attempt`` is any word, ``time_us`` is µs since the epoch, ``rounded``: an integer that did not fit."""
 
     metric: str
     step: int
@@ -29,6 +29,7 @@ class ImportedPoint(NamedTuple):
     attempt: str = "1"
     rank: int | None = 0
     device: int | None = None
+    rounded: bool = False
 
 
 class JournaledRun:
@@ -59,7 +60,7 @@ class JournaledRun:
         keyset = self._keysets.get(key)
         if keyset is None:
             keyset = self._keysets[key] = journal.define([(point.metric, point.unit, point.device)])
-        if not journal.row(keyset, point.step, point.time_us, [point.value]):
+        if not journal.row(keyset, point.step, point.time_us, [point.value], [0] if point.rounded else ()):
             raise StorageFull(
                 f"the spool {journal.root} takes no more, or {point.metric[:80]!r} is no name",
                 code="spool_full",

@@ -16,6 +16,7 @@ COLUMNS = {
     "step": "BIGINT",
     "time": "TIMESTAMP",
     "value": "DOUBLE",
+    "rounded": "BOOLEAN",
 }
 _ROWS = 20_000
 
@@ -31,12 +32,13 @@ def write_parquet(lines: Iterable[bytes], path: str) -> None:
     text = f"{path}.part.ndjson"
     # A value is read as text: JSON has no words for NaN and infinities, and a number keeps its every digit so.
     fields = ", ".join(f"'{name}': '{'VARCHAR' if name == 'value' else kind}'" for name, kind in COLUMNS.items())
-    chosen = ", ".join(f"{name}::{kind} AS {name}" for name, kind in COLUMNS.items())
+    chosen = ", ".join(f"{name}::{kind} AS {name}" for name, kind in COLUMNS.items() if name != "rounded")
     source = f"read_json({_quoted(text)}, format = 'newline_delimited', columns = {{{fields}}})"
     try:
         with open(text, "wb") as file:
             file.writelines(line + b"\n" for line in lines)
-        _execute(f"COPY (SELECT {chosen} FROM {source}) TO {_quoted(part)} (FORMAT parquet, COMPRESSION zstd)")
+        rows = f"SELECT {chosen}, coalesce(rounded, FALSE) AS rounded FROM {source}"
+        _execute(f"COPY ({rows}) TO {_quoted(part)} (FORMAT parquet, COMPRESSION zstd)")
         os.replace(part, path)
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror}", code="unwritable_file") from None
@@ -56,11 +58,14 @@ def read_parquet(path: str) -> Iterator[ImportedPoint]:
     """
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} can't be read", code="unreadable_file")
-    chosen = "metric, unit, attempt, rank, device, step, epoch_us(time), value"
+    there = {row[0] for row in _execute(f"DESCRIBE SELECT * FROM read_parquet({_quoted(path)})").fetchall()}
+    # Files from before the mark was there have none.
+    mark = "rounded" if "rounded" in there else "FALSE"
+    chosen = f"metric, unit, attempt, rank, device, step, epoch_us(time), value, {mark}"
     found = _execute(f"SELECT {chosen} FROM read_parquet({_quoted(path)})")
     while rows := found.fetchmany(_ROWS):
-        for metric, unit, attempt, rank, device, step, time_us, value in rows:
-            yield ImportedPoint(metric, step, time_us, value, unit or "", str(attempt), rank, device)
+        for metric, unit, attempt, rank, device, step, time_us, value, rounded in rows:
+            yield ImportedPoint(metric, step, time_us, value, unit or "", str(attempt), rank, device, bool(rounded))
 
 
 def _execute(sql: str) -> Any:

@@ -13,6 +13,7 @@ from stepward.errors import ParseError
 from stepward.ingest.protocols import Bools, Floats, Ints, StepColumns
 from stepward.model import frames
 from stepward.model.frames import Block, Frame, Part, Payload, Points, SeriesDef, Steps
+from stepward.model.identity import attempt_key
 
 MAX_RANK = (1 << 31) - 1
 
@@ -57,7 +58,7 @@ def decode_frame(data: bytes) -> Decoded:
     Raises:
         TooLarge, IncompatibleVersion, ParseError: see ``frames.decode``.
     """
-    frame = frames.decode(data)
+    frame = _bounded(frames.decode(data))
     _check_number("rank", frame.source.rank)
     defs: list[SeriesDef] = []
     blocks: list[BlockColumns] = []
@@ -82,6 +83,14 @@ def decode_frame(data: bytes) -> Decoded:
     raw = sum(memoryview(part.payload).nbytes for part in parts)
     nbytes = 32 * points + 2 * raw + len(data) + 64 * sum(column.seconds.size + 3 for column in steps)
     return Decoded(frame, defs, blocks, steps, parts, payloads, points, nbytes)
+
+
+def _bounded(frame: Frame) -> Frame:
+    """The frame with an attempt key that catalog, points and output keep alike."""
+    key = attempt_key(frame.source.attempt)
+    if key == frame.source.attempt:
+        return frame
+    return msgspec.structs.replace(frame, source=msgspec.structs.replace(frame.source, attempt=key))
 
 
 def _block_columns(block: Block) -> BlockColumns:

@@ -9,6 +9,7 @@ import re
 import time
 
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+MAX_ATTEMPT_KEY = 1024
 MAX_PROJECT_BYTES = 200
 """File systems end at 255 bytes a name."""
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -33,6 +34,17 @@ def run_id(project: str, named: str) -> str:
 def node_key(cluster: str, node: str) -> str:
     """Key of the run that a node's agent writes, in the system project of nodes."""
     return f"node:{cluster}:{node}"
+
+
+def attempt_key(named: str) -> str:
+    """An attempt's key as every store keeps it: one that is too long is cut, and told apart by its digest."""
+    clean = named.replace("\0", "\ufffd")
+    if len(clean) <= MAX_ATTEMPT_KEY:
+        return clean
+    import hashlib
+
+    digest = hashlib.sha256(named.encode(errors="surrogatepass")).hexdigest()[:32]
+    return f"{clean[: MAX_ATTEMPT_KEY - len(digest) - 1]}…{digest}"
 
 
 def is_project_name(name: str) -> bool:

@@ -21,6 +21,7 @@ from stepward.sdk.values import EXACT, Copy, Refused, Taken, as_float, take
 from stepward.spool.journal import Journal
 from stepward.spool.roots import warn
 
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 MAX_SERIES = 100_000
 """Series of one process. Who logs more makes names of numbers; every later name is refused."""
 MAX_PENDING = 16_384
@@ -95,10 +96,13 @@ class Recorder:
 
         Args:
             values: metric -> scalar, vector or nested dict.
-            step: any order; clamped to int64.
+            step: any order; values of a step beyond int64 are refused.
             time_us: µs since the epoch.
         """
         try:
+            if not _LOWEST <= step <= _HIGHEST:
+                self._refuse_step(values, step)
+                return
             layout = self._layouts.get(tuple(values))
             if layout is not None:
                 numbers: tuple[Any, ...] = tuple(values.values())
@@ -121,6 +125,9 @@ class Recorder:
     ) -> None:
         """Keep one row of the steps table: seconds a phase; a phase without a clock was measured by the host's."""
         try:
+            if not _LOWEST <= step <= _HIGHEST:
+                self._refuse_step(["step"], step)
+                return
             columns = [(name, clocks.get(name, Clock.HOST) if clocks else Clock.HOST) for name in phases]
             self.journal.step_row(step, start_us, duration_s, columns, list(phases.values()))
         except Exception as error:
@@ -272,6 +279,10 @@ class Recorder:
         if keyset is None:
             keyset = self._series[series] = self.journal.define(series)
         return keyset
+
+    def _refuse_step(self, names: Iterable[str], step: int) -> None:
+        for name in names:
+            self._refuse(name, f"step {step} is beyond 64 bits")
 
     def _refuse(self, name: str, why: str) -> None:
         self.refused += 1

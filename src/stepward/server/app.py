@@ -44,7 +44,7 @@ from stepward.orchestrators.slurm.commands import Slurm
 from stepward.observe.lines import LineReader
 from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
-from stepward.server.backup import backup
+from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
 from stepward.server.reporting import Reporting
@@ -125,6 +125,7 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.folder = DataFolder(settings.data or default_data(), force=settings.force)
+        remove_unfinished(self.folder.path)
         try:
             self.parts = self._wire()
         except BaseException:

@@ -4,6 +4,7 @@ The catalog is copied first: at start the server applies to it what the points s
 be of the same instant. Secrets are not copied; the catalog holds only hashes of tokens.
 """
 
+import contextlib
 import errno
 import os
 import shutil
@@ -61,6 +62,14 @@ def backup(
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return Backup(target, _size(target), instant(created_at))
+
+
+def remove_unfinished(data: str) -> None:
+    """Remove what a server that was killed has left of backups into its own folder."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(f"{data}/backups"):
+            if entry.name.endswith(_PARTIAL) and entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def restore(archive: str, data: str) -> None:

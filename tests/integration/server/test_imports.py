@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from .conftest import points
+from stepward.model.frames import Block, Points, SeriesDef
+
+from .conftest import now, points
 
 VALUES = [0.1, -0.0, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 1 / 3]
 
@@ -31,13 +33,17 @@ def cli(server, tmp_path):
 
 def exported(server, run):
     lines = [json.loads(line) for line in server.get(f"/api/v1/runs/{run}/export").body.splitlines()]
-    keys = ("metric", "unit", "attempt", "rank", "device", "step", "time")
-    return sorted((*(str(line[key]) for key in keys), struct.pack("<d", float(line["value"]))) for line in lines)
+    keys = ("metric", "unit", "attempt", "rank", "device", "step", "time", "rounded")
+    return sorted((*(str(line.get(key)) for key in keys), struct.pack("<d", float(line["value"]))) for line in lines)
 
 
 def test_parquet_there_and_back_is_the_same_to_the_bit(server, cli, tmp_path):
     writer = server.writer("out", rank=3).begin(name="out")
     writer.send(points(list(range(len(VALUES))), loss=VALUES, other=VALUES))
+    numbers = struct.pack("<d", 2.0**53)
+    one = Points([SeriesDef(7, "tokens")], [Block([7], struct.pack("<q", 1), struct.pack("<q", now()), numbers, [0])])
+    writer.send(("points", one))
+    assert sum(line[7] == "True" for line in exported(server, writer.run)) == 1
     file = str(tmp_path / "out.parquet")
     cli("export", "out", "--format", "parquet", "-o", file)
     run = cli("import", "parquet", file, "--name", "back", "--project", "q").split(":")[0]

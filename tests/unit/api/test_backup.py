@@ -6,7 +6,7 @@ import os
 import pytest
 
 from stepward.errors import Conflict, StepwardError, StorageFull, UsageError
-from stepward.server.backup import backup, restore
+from stepward.server.backup import backup, remove_unfinished, restore
 from stepward.server.folder import DataFolder
 
 
@@ -79,3 +79,14 @@ def test_a_restore_goes_on_where_one_was_killed(tmp_path):
     restore(str(tmp_path / "copy"), str(tmp_path / "data"))
     assert (tmp_path / "data" / "catalog.db").read_text() == "catalog"
     assert not (tmp_path / "data" / "restoring.partial").exists()
+
+
+def test_what_a_killed_server_left_of_a_backup_goes_and_nothing_else(tmp_path):
+    for name in ("20261201T000000.000000Z.partial", "20261130T000000.000000Z"):
+        (tmp_path / "backups" / name).mkdir(parents=True)
+        (tmp_path / "backups" / name / "catalog.db").write_text("x")
+    (tmp_path / "backups" / "mine.partial").symlink_to(tmp_path / "backups" / "20261130T000000.000000Z")
+    remove_unfinished(str(tmp_path))
+    assert sorted(os.listdir(tmp_path / "backups")) == ["20261130T000000.000000Z", "mine.partial"]
+    assert (tmp_path / "backups" / "20261130T000000.000000Z" / "catalog.db").exists()
+    remove_unfinished(str(tmp_path / "nowhere"))

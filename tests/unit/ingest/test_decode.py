@@ -105,3 +105,9 @@ def test_a_summary_is_what_the_points_of_a_frame_say(blocks: list[list[tuple[int
     columns_ = point_columns(decoded.blocks, places)
     assert columns_ is not None
     assert len(columns_.value) == 3 * len(flat)
+
+
+def test_an_attempt_key_that_is_too_long_is_the_same_for_every_store() -> None:
+    source = Source(kind=SourceKind.RANK, attempt="a" * 3000, rank=0)
+    kept = decode_frame(FrameWriter(source=source).encoded(frames.part("status", Status(at=1)))).frame.source
+    assert len(kept.attempt) == 1024 and kept.rank == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepward.model.identity import RUN_ID, derived_run_id, is_project_name, random_run_id, run_id, ulid
+from stepward.model.identity import RUN_ID, attempt_key, derived_run_id, is_project_name, random_run_id, run_id, ulid
 
 
 @given(st.text(), st.text())
@@ -47,3 +47,10 @@ def test_a_project_has_room_for_its_folder(name: str, fits: bool) -> None:
 @given(st.text(max_size=90))
 def test_a_projects_folder_is_named_in_at_most_200_bytes(name: str) -> None:
     assert is_project_name(name) is (0 < len(quote(name, safe="").replace(".", "%2E").replace("~", "%7E")) <= 200)
+
+
+def test_a_long_attempt_key_is_cut_and_stays_its_own():
+    long, other = "a" * 5000 + "x", "a" * 5000 + "y"
+    assert attempt_key("slurm/0\0") == "slurm/0\ufffd" and attempt_key("b" * 1024) == "b" * 1024
+    assert len(attempt_key(long)) == 1024 and attempt_key(long) != attempt_key(other)
+    assert attempt_key(attempt_key(long)) == attempt_key(long)

@@ -471,3 +471,14 @@ def test_unknown_types_are_looked_at_once(monkeypatch):
         with pytest.raises(Refused):
             take(Unknown())
     assert Unknown in values_module._takers
+
+
+@pytest.mark.parametrize("step", [2**63, -(2**63) - 1, 10**30])
+def test_a_step_beyond_int64_is_refused_and_counted(recorder, memory, capfd, step):
+    for _ in range(2):
+        recorder.log({"loss": 0.5, "lr": 1.0}, step, 1)
+        recorder.step(step, 1, 0.5, {"forward": 0.1})
+    assert (recorder.refused, memory.points, memory.steps) == (6, [], [])
+    assert capfd.readouterr().err.count("beyond 64 bits") == 3
+    recorder.log({"loss": 0.5}, 2**63 - 1, 1)
+    assert [point[2] for point in memory.points] == [2**63 - 1]

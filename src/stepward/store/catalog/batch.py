@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from stepward.ingest.protocols import CommittedFrame, MetricSummary
 from stepward.model.frames import Config, Events, Logs, Status
+from stepward.model.identity import attempt_key
 from stepward.model.launches import outer_keys
 from stepward.model.states import Exit, State
 from stepward.model.words import SourceKind
@@ -192,7 +193,7 @@ class Batch:
         if source["status_at"] is not None and status.at < source["status_at"]:
             return
         seen = {"alive": [int32(rank) for rank in status.alive], "stopped": [int32(rank) for rank in status.stopped]}
-        announced = None if status.next_attempt is None else text(status.next_attempt)
+        announced = None if status.next_attempt is None else attempt_key(status.next_attempt)
         if any(source[name] != value for name, value in seen.items()) or source["next_attempt"] != announced:
             self._judge(source["run"], source["attempt"])
         source |= seen

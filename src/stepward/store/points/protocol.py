@@ -106,13 +106,14 @@ class TimedStep(NamedTuple):
 
 
 class StepSpan(NamedTuple):
-    """The steps of a rank in an attempt (by its key): how many, first start and last end in µs as sent."""
+    """The steps of a rank in an attempt (by its key): how many, first start and last end in µs as sent, highest number."""
 
     attempt: str
     rank: int
     steps: int
     start_us: int
     end_us: int
+    last: int
 
 
 class Speaker(NamedTuple):
@@ -231,7 +232,8 @@ class PointsStore(PointsSink, Protocol):
     def export(self, project: str, run: str, *, attempts: Mapping[str, int]) -> Iterator[bytes]:
         """All points as NDJSON in pieces of whole lines, of one moment: what was put in order first, then as it arrived.
 
-        A line: metric, unit, attempt (number), rank, device, step, time (instant), value.
+        A line: metric, unit, attempt (number), rank, device, step, time (instant), value; ``rounded`` where an
+        integer did not fit into it.
         """
 
     def delete_run(self, project: str, run: str) -> None:

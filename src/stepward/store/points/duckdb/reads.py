@@ -69,7 +69,8 @@ WHERE p.start BETWEEN $1 AND $2 AND p.source IN (SELECT unnest($3::INTEGER[]))
 
 _STEP_SPANS = """
 SELECT so.attempt, so.rank, count(*), min(s.start),
-  max(s.start + CASE WHEN s.duration BETWEEN 0 AND 1e9 THEN round(s.duration * 1e6)::BIGINT ELSE 0 END)
+  max(s.start + CASE WHEN s.duration BETWEEN 0 AND 1e9 THEN round(s.duration * 1e6)::BIGINT ELSE 0 END),
+  max(s.step)
 FROM steps s JOIN sources so ON s.source = so.id
 WHERE so.run = $1 AND so.rank IS NOT NULL GROUP BY so.attempt, so.rank
 """
@@ -96,7 +97,8 @@ SELECT string_agg(
   h.head || p.step || ',"time":"'
   || strftime(make_timestamp(greatest(least(p.time, {year_9999}), {year_1})), '%Y-%m-%dT%H:%M:%S.%fZ') || '","value":'
   || CASE WHEN isnan(value) THEN '"NaN"' WHEN isfinite(value) THEN value::VARCHAR
-          WHEN value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END || '}}', chr(10) ORDER BY p.row)
+          WHEN value > 0 THEN '"Infinity"' ELSE '"-Infinity"' END
+  || CASE WHEN rounded THEN ',"rounded":true' ELSE '' END || '}}', chr(10) ORDER BY p.row)
 FROM (
   SELECT rowid AS row, {columns} FROM {table} WHERE {key} BETWEEN $1 AND $2 AND rowid BETWEEN $3 AND $4 AND {filter}
 ) p JOIN heads h ON p.series = h.series
@@ -112,9 +114,13 @@ class _Exported(NamedTuple):
     filter: str = "TRUE"
 
 
-_EXPORTED_POINTS = _Exported("points", "series", f"series, step, time, {VALUE} AS value")
-_EXPORTED_STEPS = _Exported("steps", "source", "source AS series, step, start AS time, duration AS value")
-_EXPORTED_PHASES = _Exported("phases", "source", "source AS series, step, start AS time, seconds AS value")
+_EXPORTED_POINTS = _Exported("points", "series", f"series, step, time, {VALUE} AS value, rounded")
+_EXPORTED_STEPS = _Exported(
+    "steps", "source", "source AS series, step, start AS time, duration AS value, FALSE AS rounded"
+)
+_EXPORTED_PHASES = _Exported(
+    "phases", "source", "source AS series, step, start AS time, seconds AS value, FALSE AS rounded"
+)
 
 
 def read_series(connection: duckdb.DuckDBPyConnection, run: str) -> list[Series]:
