@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Sequence
 
@@ -19,8 +20,11 @@ from stepward.clusters.spec import ClusterSpec
 from stepward.errors import Conflict, NotFound, StepwardError, UsageError
 from stepward.model.clusters import ClusterPlan, Operation, OperationStep
 from stepward.model.identity import CROCKFORD
+from stepward.model.resources import instant
 
 _log = logging.getLogger("stepward.clusters")
+_MEANWHILE = ("cluster_busy", "no_such_cluster")
+"""What happens to whoever looks while an operation begins or ends."""
 
 
 class Fleet:
@@ -47,6 +51,7 @@ class Fleet:
         self._server = server
         self._ended = ended
         self._patience = Patience(time.monotonic)
+        self._settled = False
 
     # ── changing ──
 
@@ -88,8 +93,10 @@ class Fleet:
             record = self.records.get(name)
             # From now on nothing of it is started again, whatever becomes of the operation.
             record.applied = None
-            steps = self.provider(record).unmake()
-            return self.operations.begin(record, "delete", steps, held.pop_all(), actor=actor, done=self._unmade)
+            steps = self._ending(record)
+            return self.operations.begin(
+                record, "delete", steps, held.pop_all(), actor=actor, done=lambda _record: None
+            )
 
     def plan(self, name: str | None, spec: ClusterSpec) -> ClusterPlan:
         """What ``create``, or ``update`` where the cluster exists, would do; raises what they would."""
@@ -109,16 +116,20 @@ class Fleet:
     def plan_delete(self, name: str) -> ClusterPlan:
         """What ``delete`` would do."""
         record = self.records.get(name)
-        return ClusterPlan(cluster=name, kind="delete", steps=_shown(self.provider(record).unmake()))
+        return ClusterPlan(cluster=name, kind="delete", steps=_shown(self._ending(record)))
 
     def resume(self) -> list[Operation]:
         """Go on with the operations in which the last server was killed."""
         found = []
+        if not self._settled:
+            self._settle()
+            self._settled = True
         for name in self.records.names():
             try:
                 operation = self._resume(name)
             except StepwardError as error:
-                _log.warning("cluster %s: %s", name, error)
+                if error.code not in _MEANWHILE:
+                    _log.warning("cluster %s: %s", name, error)
                 continue
             if operation is not None:
                 found.append(operation)
@@ -140,7 +151,7 @@ class Fleet:
                     lives = record.applied is not None and record.state in ("ready", "failed")
                     again = self._restarted(record) if lives else []
             except StepwardError as error:
-                if error.code not in ("cluster_busy", "no_such_cluster"):
+                if error.code not in _MEANWHILE:
                     _log.warning("cluster %s: %s", name, error)
                 continue
             if again:
@@ -186,12 +197,13 @@ class Fleet:
         record = present or ClusterRecord(name=name, slurm_name=_slurm_name(name), spec=spec)
         record.spec = spec
         self.provider(record).check(spec)
-        held.enter_context(self.records.locked(name))
+        held.enter_context(self.records.locked(name, make=True))
         record.created_at = record.created_at or self._clock()
         return record
 
     def _check_update(self, record: ClusterRecord, spec: ClusterSpec) -> None:
-        between.refuse_impossible(record.spec, spec)
+        present = record.applied or record.spec
+        between.refuse_impossible(present, spec)
         provider = self.provider(record)
         provider.check(spec)
         if record.applied is None or record.state == "deleting":
@@ -200,7 +212,7 @@ class Fleet:
                 code="cluster_not_ready",
                 hint="`stepward cluster create` goes on with it, `delete` ends it",
             )
-        busy = provider.busy(between.removed_nodes(record.spec, spec))
+        busy = provider.busy(between.removed_nodes(present, spec))
         if busy:
             raise Conflict(
                 "jobs run on nodes that would be removed: "
@@ -210,6 +222,21 @@ class Fleet:
                 nodes=busy,
             )
 
+    def _settle(self) -> None:
+        """End the operations that no cluster knows of: a server was killed at their very beginning, or very end."""
+        for operation in self.records.operations():
+            if operation.state != "running" or self.operations.runs(operation.id):
+                continue
+            record = self._present(operation.cluster)
+            if record is not None and record.operation == operation.id:
+                continue
+            ended = record is None and operation.kind == "delete"
+            if ended:
+                shutil.rmtree(self.records.folder(operation.cluster), ignore_errors=True)
+            operation.state = "done" if ended else "interrupted"
+            operation.ended_at = instant(self._clock())
+            self.records.put_operation(operation)
+
     def _resume(self, name: str) -> Operation | None:
         record = self.records.get(name)
         last = self.records.operation(record.operation) if record.operation else None
@@ -218,7 +245,9 @@ class Fleet:
         with contextlib.ExitStack() as held:
             held.enter_context(self.records.locked(name))
             provider = self.provider(record)
-            steps, done = (provider.unmake(), self._unmade) if last.kind == "delete" else (provider.make(), self._made)
+            steps, done = (
+                (self._ending(record), lambda _record: None) if last.kind == "delete" else (provider.make(), self._made)
+            )
             return self.operations.begin(
                 record, last.kind, steps, held.pop_all(), actor=last.actor, id=last.id, done=done
             )
@@ -227,8 +256,10 @@ class Fleet:
         record.state, record.applied = "ready", record.spec
         self.records.put(record)
 
-    def _unmade(self, record: ClusterRecord) -> None:
-        self._ended(record.slurm_name)
+    def _ending(self, record: ClusterRecord) -> list[Step]:
+        """The steps of a deletion; its tokens are revoked when nothing reports any more and before it is forgotten."""
+        *steps, last = self.provider(record).unmake()
+        return [*steps, Step("tokens", "tokens of its agents", lambda: self._ended(record.slurm_name)), last]
 
     def _present(self, name: str) -> ClusterRecord | None:
         try:

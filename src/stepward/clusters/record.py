@@ -18,6 +18,8 @@ from stepward.errors import Conflict, NotFound, StorageFull, Unavailable
 from stepward.model.clusters import ClusterState, Operation
 
 T = TypeVar("T")
+RECORD, LOCK = "cluster.json", "lock"
+"""Files in a cluster's folder: what is remembered of it, and what is held while it changes."""
 
 
 class Ports(msgspec.Struct, kw_only=True):
@@ -77,7 +79,7 @@ class Records:
             entries = [entry.name for entry in os.scandir(self.root) if entry.is_dir()]
         except FileNotFoundError:
             return []
-        return sorted(name for name in entries if os.path.exists(f"{self.root}/{name}/cluster.json"))
+        return sorted(name for name in entries if os.path.exists(f"{self.root}/{name}/{RECORD}"))
 
     def get(self, name: str) -> ClusterRecord:
         """A cluster.
@@ -86,11 +88,9 @@ class Records:
             NotFound: ``no_such_cluster``.
             Unavailable: ``cluster_record_damaged``.
         """
-        found = _read(f"{self.folder(name)}/cluster.json", ClusterRecord) if _plain(name) else None
+        found = _read(f"{self.folder(name)}/{RECORD}", ClusterRecord) if _plain(name) else None
         if found is None:
-            raise NotFound(
-                f"there is no cluster {name!r}", code="no_such_cluster", hint="`stepward cluster list` lists them"
-            )
+            raise _unknown(name)
         return found
 
     def find(self, named: str) -> ClusterRecord:
@@ -103,7 +103,7 @@ class Records:
 
     def put(self, record: ClusterRecord) -> None:
         """Remember a cluster as it is now."""
-        write_atomically(f"{self.folder(record.name)}/cluster.json", msgspec.json.encode(record))
+        write_atomically(f"{self.folder(record.name)}/{RECORD}", msgspec.json.encode(record))
 
     def operation(self, id: str) -> Operation:
         """An operation.
@@ -136,23 +136,42 @@ class Records:
         return [operation for operation in found if operation is not None]
 
     @contextlib.contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold a cluster; its folder is made where there is none.
+    def locked(self, name: str, *, make: bool = False) -> Iterator[None]:
+        """Hold a cluster; with ``make`` its folder is made where there is none.
 
         Raises:
             Conflict: ``cluster_busy``: somebody else holds it.
+            NotFound: ``no_such_cluster``.
         """
         folder = self.folder(name)
-        os.makedirs(folder, mode=0o755, exist_ok=True)
-        lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if make:
+            os.makedirs(folder, mode=0o755, exist_ok=True)
+        path = f"{folder}/{LOCK}"
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise _unknown(name) from None
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise busy(name) from None
+            if not _same_file(lock, path):
+                raise busy(name)  # it was ended between the opening and the locking
             yield
         finally:
             os.close(lock)
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no cluster {name!r}", code="no_such_cluster", hint="`stepward cluster list` lists them")
+
+
+def _same_file(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def busy(name: str) -> Conflict:

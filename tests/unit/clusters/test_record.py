@@ -1,11 +1,13 @@
 """Clusters and operations are remembered whole, found by either name, held by one at a time, and run step by step."""
 
 import contextlib
+import itertools
 import threading
 
 import pytest
 
 from stepward.clusters.changes import changes, refuse_impossible, removed_nodes
+from stepward.clusters.fleet import Fleet
 from stepward.clusters.naming import cluster_name, default_name
 from stepward.clusters.operations import Operations
 from stepward.clusters.patience import CALM_S, MOST_S, Patience
@@ -15,6 +17,7 @@ from stepward.clusters.providers.protocol import Step
 from stepward.clusters.reading import spec_of
 from stepward.clusters.record import ClusterRecord, Records
 from stepward.errors import Conflict, NotFound, Unavailable, UsageError
+from stepward.model.clusters import Operation
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def records(tmp_path):
 
 def made(records, whole, name="lab"):
     record = ClusterRecord(name=name, slurm_name=f"{name}_x1y2z3", spec=spec_of(whole), created_at=5)
-    with records.locked(name):
+    with records.locked(name, make=True):
         records.put(record)
     return record
 
@@ -48,7 +51,10 @@ def test_a_damaged_record_is_said_and_left_as_it_is(records, whole, tmp_path):
 
 
 def test_one_holds_a_cluster_at_a_time(records):
-    with records.locked("lab"), pytest.raises(Conflict) as caught, records.locked("lab"):
+    with pytest.raises(NotFound), records.locked("lab"):
+        pass
+    assert records.names() == [], "to look makes no folder"
+    with records.locked("lab", make=True), pytest.raises(Conflict) as caught, records.locked("lab"):
         pass
     assert caught.value.code == "cluster_busy"
     with records.locked("lab"):
@@ -83,6 +89,19 @@ def test_an_operation_does_its_steps_in_order_and_says_how_far_it_is(records, wh
     assert [one.id for one in records.operations()] == [operation.id]
     with records.locked("lab"):
         pass
+
+
+def test_operations_that_no_cluster_knows_of_are_ended_at_the_next_start(records, whole, tmp_path):
+    """A server was killed between remembering an operation and its cluster, or after the cluster's record was removed."""
+    made(records, whole)
+    for number, (cluster, kind) in enumerate([("lab", "update"), ("new", "create"), ("old", "delete")]):
+        records.put_operation(Operation(id=f"op_{number}", cluster=cluster, kind=kind, started_at="then"))
+    (tmp_path / "clusters/old").mkdir()
+    (tmp_path / "clusters/old/lock").touch()
+    fleet = Fleet(str(tmp_path), lambda: 1)
+    assert fleet.resume() == []
+    assert [one.state for one in records.operations()] == ["done", "interrupted", "interrupted"]
+    assert not (tmp_path / "clusters/old").exists()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +174,7 @@ def test_what_ends_again_and_again_is_started_less_and_less():
     for now in range(3000):
         if patience.may("watcher"):
             starts.append(now)
-    waits = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
+    waits = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert waits[:4] == [3, 6, 12, 24] and waits[-1] == MOST_S
     assert patience.may("other"), "each has its own patience"
     now = 3000 + 2 * CALM_S

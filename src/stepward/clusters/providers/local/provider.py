@@ -16,7 +16,7 @@ from stepward.clusters.providers.local.daemons import Daemon
 from stepward.clusters.providers.local.layout import Layout, check_folder
 from stepward.clusters.providers.local.rest import rest_answers
 from stepward.clusters.providers.protocol import Step
-from stepward.clusters.record import ClusterRecord, write_atomically
+from stepward.clusters.record import LOCK, RECORD, ClusterRecord, write_atomically
 from stepward.clusters.spec import ClusterSpec
 from stepward.errors import CommandFailed, Conflict, StepwardError
 from stepward.model.clusters import ClusterService
@@ -208,9 +208,15 @@ class LocalProvider:
             )
 
     def _remove_files(self) -> None:
-        shutil.rmtree(self.layout.folder, ignore_errors=True)
-        if os.path.exists(self.layout.folder):
-            shutil.rmtree(self.layout.folder)
+        # The record comes last: as long as it is there, what is half done is known and gone on with.
+        for entry in os.scandir(self.layout.folder):
+            if entry.name in (RECORD, LOCK):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
+        shutil.rmtree(self.layout.folder)
 
     # ── while it lives ──
 
