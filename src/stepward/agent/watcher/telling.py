@@ -91,7 +91,9 @@ def _submission(job: Job, launch: Launch, record: SlurmJob, now: int) -> Iterato
         yield Event(id="slurm-submitted", type="job_submitted", started_at=at, ended_at=at, data=data)
     elif before and not before[-1].requeued:
         # It had ended, and somebody started it again.
-        yield _requeue(before[-1], "user", at)
+        again = _requeue(before[-1], "user", at)
+        before[-1].happened.append(again)
+        yield again
 
 
 # ── waiting ──
