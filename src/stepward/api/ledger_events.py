@@ -27,7 +27,7 @@ from stepward.goodput.tracks import BUCKET_PHASES
 from stepward.model.launches import attempt_numbers
 from stepward.model.resources import microseconds
 from stepward.model.states import State
-from stepward.store.catalog.ledgers import EventFacts, LedgerHead, Ledgers, RunFacts
+from stepward.store.catalog.ledgers import AttemptFacts, EventFacts, LedgerHead, Ledgers, RunFacts
 from stepward.store.catalog.rows import CLOCK_OFF_US
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore, StepSpan, TimedStep
@@ -81,7 +81,7 @@ class LedgerEvents:
         span = Span()
         for told in records.spans:
             number, offset = numbers.get(told.attempt, 0), offsets.get((told.attempt, told.rank), 0)
-            span.step(number, told.start_us + offset, told.end_us + offset)
+            span.step(number, told.rank, told.start_us + offset, told.end_us + offset)
         # What ends behind that instant may have begun before it.
         since_us = max((live.read_until - live.lateness) // US, BEGIN_US)
         run = records.head.id
@@ -166,7 +166,9 @@ def _step(row: TimedStep, numbers: Mapping[str, int], offsets: Mapping[tuple[str
 
 
 def _attempts(records: Records) -> list[AttemptRecord]:
-    stepped = {span.attempt for span in records.spans}
+    told: dict[str, int] = {}
+    for span in records.spans:
+        told[span.attempt] = max(told.get(span.attempt, span.last), span.last)
     return [
         AttemptRecord(
             attempt.number,
@@ -175,10 +177,20 @@ def _attempts(records: Records) -> list[AttemptRecord]:
             attempt.state if State(attempt.state).terminal else None,
             attempt.ranks or None,
             queued=attempt.state == State.QUEUED,
-            unstepped=attempt.joined and not attempt.stepped and attempt.key not in stepped,
+            unstepped=attempt.joined and attempt.last_step is None and attempt.key not in told,
+            begun=_begun(attempt, told.get(attempt.key)),
         )
         for attempt in records.facts.attempts
     ]
+
+
+def _begun(attempt: AttemptFacts, told: int | None) -> int | None:
+    """The step that an attempt died or hangs in; a heartbeat names it, a row of it never came."""
+    state = State(attempt.state)
+    died = state is State.HUNG or (state.terminal and state is not State.FINISHED)
+    if not died or told is None or attempt.last_step is None or attempt.last_step <= told:
+        return None
+    return attempt.last_step
 
 
 def _happenings(facts: RunFacts, events: Iterable[EventFacts]) -> Iterator[Happening]:

@@ -331,7 +331,7 @@ class PointsStoreSuite:
         assert page[0].phases == {"data_wait": 0.01} and math.isnan(page[0].duration_s) and page[2].duration_s == 0.3
         assert store.timed_steps("p", run, phases=(), since_us=92, limit=3) == []
         spans = sorted(store.step_spans("p", run))
-        assert spans == [("a0", 0, 3, 70, 300_090), ("a0", 1, 3, 70, 300_091)]
+        assert spans == [("a0", 0, 3, 70, 300_090, 9), ("a0", 1, 3, 70, 300_091, 9)]
         assert store.step_spans("p", "run_nobody") == []
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.differing_executors])

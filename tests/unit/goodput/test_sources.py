@@ -108,6 +108,18 @@ def test_a_process_that_makes_no_steps_is_not_said_to_start_for_ever():
     assert buckets(told([AttemptRecord(1, 0, 9 * S, "finished", 1)])) == {"other": 9}
 
 
+def test_the_step_that_an_attempt_died_in_is_work_that_is_missing():
+    attempts = [AttemptRecord(1, 0, 30 * S, "crashed", 2, begun=5), AttemptRecord(2, 32 * S, 52 * S, "finished", 2)]
+    steps = [step(n, 2 * n, 2.0, rank=rank) for n in range(5) for rank in (0, 1)]
+    steps += [step(5 + n, 32 + 2 * n, 2.0, attempt=2, rank=rank) for n in range(10) for rank in (0, 1)]
+    saved = [Happening("checkpoint_durable", 1, 0, 4, 10 * S, None)]
+    assert buckets(told(attempts, steps, saved)) == {"productive": 30, "recompute": 20, "down": 2}
+    # It stood still for over a minute: a hang, whether or not a detector said so.
+    attempts = [attempts[0]._replace(ended_us=130 * S), AttemptRecord(2, 132 * S, 152 * S, "finished", 2)]
+    later = [record._replace(start_us=record.start_us + 100 * S) if record.attempt == 2 else record for record in steps]
+    assert buckets(told(attempts, later, saved)) == {"productive": 30, "hang": 118, "recompute": 2, "down": 2}
+
+
 def test_queue_and_provision_of_a_scheduler():
     # Submitted at 0, queued until 30, nodes made ready until 50; a process was heard of early by another clock.
     happenings = [

@@ -1,9 +1,10 @@
 """Records of the SDK, of ``stepward run``, of a scheduler's watcher and of detectors as events of the ledger.
 
-Assumed: a step's phases follow one another from its start (the records hold their seconds, not their places); the time
-between an attempt's start and its first step is ``init`` where no phase says otherwise, and all of an attempt that never
-came to a step; an attempt begins and ends no later than its records say, whatever the server's clock saw. Device clocks
-only annotate: host phases are what was waited. What a scheduler tells is in ``waits``.
+Assumed: a step's phases follow one another from its start (the records hold their seconds, not their places); a step that
+an attempt died or hangs in began where the one before it ended (only steps that end are recorded); the time between an
+attempt's start and its first step is ``init`` where no phase says otherwise, and all of an attempt that never came to a
+step; an attempt begins and ends no later than its records say, whatever the server's clock saw. Device clocks only annotate:
+host phases are what was waited. What a scheduler tells is in ``waits``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ class AttemptRecord(NamedTuple):
     Attributes:
         queued: it has not begun; ``started_us`` is when it was first heard of.
         unstepped: its processes told that they will make steps, and no step was heard of.
+        begun: of one that ended badly or hangs, the step that had begun last and was not told, if any.
     """
 
     number: int
@@ -39,6 +41,7 @@ class AttemptRecord(NamedTuple):
     devices: int | None
     queued: bool = False
     unstepped: bool = False
+    begun: int | None = None
 
 
 class StepRecord(NamedTuple):
@@ -94,20 +97,22 @@ def events_of(
 
 
 class Span:
-    """Where the records of each attempt begin and end, µs, and its first step."""
+    """Where the records of each attempt begin and end, µs, its first step, and which rank (-1: none) ended one last."""
 
     def __init__(self) -> None:
         self.stepped: dict[int, int] = {}
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
+        self.reached: dict[int, tuple[int, int]] = {}
 
     def widen(self, attempt: int, start: int, end: int) -> None:
         """Something of an attempt was in [start, end]."""
         self.first[attempt] = min(self.first.get(attempt, start), start)
         self.last[attempt] = max(self.last.get(attempt, end), end)
 
-    def step(self, attempt: int, start: int, end: int) -> None:
-        """A step was."""
+    def step(self, attempt: int, rank: int | None, start: int, end: int) -> None:
+        """A step of a rank was."""
+        self.reached[attempt] = max(self.reached.get(attempt, (end, -1)), (end, -1 if rank is None else rank))
         self.stepped[attempt] = min(self.stepped.get(attempt, start), start)
         self.widen(attempt, start, end)
 
@@ -117,7 +122,7 @@ def of_steps(steps: Iterable[StepRecord], span: Span) -> Iterator[Event]:
     for record in steps:
         if not abs(record.duration_s) <= LONGEST_S:  # NaN as well
             continue
-        span.step(record.attempt, record.start_us, record.start_us + round(record.duration_s * 1e6))
+        span.step(record.attempt, record.rank, record.start_us, record.start_us + round(record.duration_s * 1e6))
         yield from _step(record)
 
 
@@ -143,6 +148,9 @@ def frame(
         ends[number] = start, end
         reason = "node_failed" if number in failed and attempt.reason != "finished" else attempt.reason
         yield from _attempt(attempt._replace(reason=reason), start, end, span.stepped.get(number))
+        if attempt.begun is not None and number in span.reached:
+            at, rank = span.reached[number]
+            yield Event(at * US, "step_started", number, None if rank < 0 else rank, attempt.begun)
     yield from waits.events({number: start for number, (start, _) in ends.items()})
     for happening in happenings:
         if happening.type == "hang":

@@ -42,7 +42,7 @@ class AttemptFacts(NamedTuple):
 
     Attributes:
         joined: a rank of it was heard.
-        stepped: a step of it was heard of, in whatever way.
+        last_step: the highest step that began or that something was logged for.
         nodes: of its sources, and those that a scheduler gave to it.
     """
 
@@ -53,7 +53,7 @@ class AttemptFacts(NamedTuple):
     started_us: int
     ended_us: int | None
     joined: bool
-    stepped: bool
+    last_step: int | None
     nodes: frozenset[str]
 
 
@@ -173,7 +173,7 @@ class Ledgers:
                 row["started_at"],
                 row["ended_at"],
                 row["key"] in ranks,
-                row["last_step"] is not None,
+                row["last_step"],
                 frozenset().union(*(nodes.get(key, ()) for key in (row["key"], *outer_keys(row["key"])))),
             )
             for row in told
