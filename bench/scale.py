@@ -9,6 +9,8 @@ in order = after the rewrite. CPU is all threads of this process, median of seve
 import argparse
 import json
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +23,10 @@ from stepward.store.points.duckdb import DuckDBPoints
 from stepward.store.points.protocol import ChartQuery, ComparedRun, CompareQuery
 
 BLOCK = 1_000_000
+BYTES_A_POINT = 40
+"""The file as frames came, its copy in order, and the copy's room to sort."""
+POINTS_A_S = 200_000
+"""Points filled and put in order in a second, for the estimate alone."""
 
 
 def fill_asked(filler: Filler) -> None:
@@ -73,11 +79,23 @@ def measure_growth(sizes: Sequence[int]) -> dict[str, Any]:
     return result
 
 
+def check_room(points: int) -> None:
+    """Say what a size takes, and end where the disk has not got it."""
+    need, free = points * BYTES_A_POINT, shutil.disk_usage(tempfile.gettempdir()).free
+    room = f"{points:,} points take up to {need / 1e9:.1f} GB below {tempfile.gettempdir()}"
+    print(
+        f"{room}, of which {free / 1e9:.1f} GB are free; about {points / POINTS_A_S / 60:.0f} minutes", file=sys.stderr
+    )
+    if need > free:
+        raise SystemExit("not enough: name another folder by TMPDIR")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, nargs="+", default=[BLOCK, 20 * BLOCK])
     args = parser.parse_args(argv)
+    check_room(max(args.points))
     print(json.dumps({"load_average": os.getloadavg()[0], **measure_growth(args.points)}, indent=2))
 
 

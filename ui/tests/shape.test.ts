@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { stretches } from "../src/charts/draw";
+import { along, stretches } from "../src/charts/draw";
 import { holes, label, nearest, shape, summary } from "../src/charts/shape";
 import { chart, line } from "./made";
 
@@ -56,6 +56,11 @@ describe("the shape of a chart", () => {
       { from: 1, to: 3, nan: 2, up: 1, down: 0 },
       { from: 5, to: 5, nan: 0, up: 0, down: 1 },
     ]);
+  });
+
+  it("marks a stretch of infinities along its whole length, and a moment once", () => {
+    expect(along(10, 10, 22)).toEqual([10]);
+    expect(along(0, 100, 22)).toEqual([0, 22, 44, 66, 88]);
   });
 
   it("says itself to those who can't see it", () => {

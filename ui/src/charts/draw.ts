@@ -118,7 +118,10 @@ function dot(ctx: CanvasRenderingContext2D, x: number, y: number, radius: number
   ctx.fill(path);
 }
 
-/** A cross on the ground for NaN, arrows at the edges for infinities, and a rug as long as the stretch. */
+/** Pixels between the arrows of a stretch of infinities. */
+const EVERY = 22;
+
+/** A cross and a rug on the ground for NaN, arrows along the upper or lower edge for infinities. */
 function paintHole(frame: Frame, hole: Hole, palette: Palette): void {
   const { ctx, top, height, dense, px } = frame;
   const [from, to, ground] = [px(hole.from), px(hole.to), top + height];
@@ -131,8 +134,15 @@ function paintHole(frame: Frame, hole: Hole, palette: Palette): void {
     ctx.fillRect(from, ground - 3 * dense, Math.max(2 * dense, to - from), 3 * dense);
     cross(ctx, from, ground - 9 * dense, 3.5 * dense);
   }
-  if (hole.up) arrow(ctx, from, top + 2 * dense, 5 * dense);
-  if (hole.down) arrow(ctx, from, ground - 2 * dense, -5 * dense);
+  for (const x of along(from, to, EVERY * dense)) {
+    if (hole.up) arrow(ctx, x, top + 2 * dense, 5 * dense);
+    if (hole.down) arrow(ctx, x, ground - 2 * dense, -5 * dense);
+  }
+}
+
+/** Where the arrows of a stretch stand: at its begin, and on along it, so that a long one is not taken for a moment. */
+export function along(from: number, to: number, every: number): number[] {
+  return Array.from({ length: Math.max(0, Math.floor((to - from) / every)) + 1 }, (_, i) => from + i * every);
 }
 
 function cross(ctx: CanvasRenderingContext2D, x: number, y: number, r: number): void {
