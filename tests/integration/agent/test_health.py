@@ -42,7 +42,7 @@ def test_a_killed_node_is_down_by_its_silence_and_comes_back(server, cluster, sl
     def nodes():
         return {node.name: node for node in server.client.nodes(cluster=record.slurm_name)}
 
-    until(lambda: sum(node.state == "live" for node in nodes().values()) == 4)
+    until(lambda: sum(node.state == "live" and bool(node.checks) for node in nodes().values()) == 4)
     assert not any(node.bad for node in nodes().values())
     assert {check.result for node in nodes().values() for check in node.checks if check.name == "slurmd"} == {"ok"}
     job = slurm.submit("srun sleep 600", nodes=2)
