@@ -67,6 +67,7 @@ def columns(now: float, metrics: list[str]) -> list[Column[Run]]:
         *(_metric_column(name) for name in metrics),
         Column("started_at", lambda run: run.started_at, lambda run: ago(run.started_at, now), right=True),
         Column("ended_at", lambda run: run.ended_at, lambda run: ago(run.ended_at, now), right=True, spare=True),
+        Column("reason", lambda run: run.state_reason, flexible=True, spare=True),
         Column("tags", lambda run: run.tags, lambda run: " ".join(run.tags), flexible=True, spare=True),
     ]
 

@@ -39,7 +39,7 @@ def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
     elif output is Format.CSV:
         write_csv(columns(now, sorted(found.latest)), [found])
     else:
-        _describe(found, now)
+        _describe(found, now, client.config(found.id).system.get("job"))
         if found.attempts:
             print()
             write_table(attempt_columns(now), found.attempts)
@@ -105,6 +105,14 @@ def last_words(sources: list[Source]) -> list[tuple[str, list[str]]]:
     return told
 
 
+def job_words(job: object) -> str:
+    """A scheduler's job in words: ``slurm 42 of cluster lab, partition main, account a, user u``."""
+    if not isinstance(job, dict) or "id" not in job:
+        return ""
+    head = f"{job.get('system', '')} {job['id']}" + (f" of cluster {job['cluster']}" if job.get("cluster") else "")
+    return ", ".join([head, *(f"{name} {job[name]}" for name in ("partition", "account", "user") if job.get(name))])
+
+
 def _ended_by(attempt: Attempt) -> str:
     return attempt.signal or ("-" if attempt.exit_code is None else f"exit {attempt.exit_code}")
 
@@ -115,7 +123,7 @@ def _steps(attempt: Attempt) -> str:
     return f"{attempt.first_step}–{attempt.last_step}"
 
 
-def _describe(run: Run, now: float) -> None:
+def _describe(run: Run, now: float, job: object) -> None:
     """The head of the answer: a line a fact; facts that say nothing are left out."""
     from rich.text import Text
 
@@ -129,18 +137,19 @@ def _describe(run: Run, now: float) -> None:
         ),
         soft_wrap=True,
     )
-    for name, value in facts(run, now):
+    for name, value in facts(run, now, job):
         out.print(Text(f"  {name:<9} {safe(value)}"), soft_wrap=True)
 
 
-def facts(run: Run, now: float) -> list[tuple[str, str]]:
-    """What is known about a run, as (name, words)."""
+def facts(run: Run, now: float, job: object = None) -> list[tuple[str, str]]:
+    """What is known about a run, as (name, words); ``job`` is the scheduler's object of its configuration."""
     lost = [f"{run.pending} pending" if run.pending else "", f"{run.dropped} dropped" if run.dropped else ""]
     lost.append(f"{run.gaps} gaps" if run.gaps else "")
     every = [
         ("id", run.id),
         ("project", run.project),
         ("kind", run.kind.value),
+        ("job", job_words(job)),
         ("tags", " ".join(run.tags)),
         ("notes", run.notes),
         ("step", "" if run.step is None else str(run.step)),

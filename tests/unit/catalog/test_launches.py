@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepward.model.frames import Config, Event, Events, Status
+from stepward.model.frames import Config, Event, Events, Logs, Status
 from stepward.model.states import Exit, State, Witness
 from stepward.model.words import SourceKind
 from stepward.store.catalog import CatalogApplier, open_database
@@ -30,8 +30,8 @@ def ended(state, at=T0, **more):
     return ("exit", Exit(at=at, by=Witness.SCHEDULER, state=state, **more))
 
 
-def watcher(bench, attempt="slurm.0", **more):
-    made = bench.writer(attempt=attempt, kind=SourceKind.WATCHER, node="", **more)
+def watcher(bench, attempt="slurm.0", run="r"):
+    made = bench.writer(run, attempt=attempt, kind=SourceKind.WATCHER, node="")
     made.source = msgspec.structs.replace(made.source, vouched_by=bench.run("watcher", "_nodes"))
     return made
 
@@ -209,6 +209,25 @@ def test_a_claim_is_the_first_ones_and_the_watchers_own_word_is_none(bench):
     assert bench.claims.after(None, "lab", claim.seq) == []
     assert bench.claims.after(["default"], "lab", 0) == []
     assert bench.claims.after(None, "other", 0) == []
+
+
+def test_a_claim_comes_again_once_its_output_comes_from_inside(bench):
+    rank = bench.writer("mine")
+    rank.send(config(job=JOB))
+    (claim,) = bench.claims.after(None, "lab", 0)
+    assert not claim.covered
+    watcher(bench, run="mine").send(("logs", Logs([])))
+    assert bench.claims.after(None, "lab", claim.seq) == []
+    rank.send(("logs", Logs([])))
+    (again,) = bench.claims.after(None, "lab", claim.seq)
+    assert (again.job, again.run, again.covered) == (claim.job, claim.run, True)
+    bench.writer("mine", kind=SourceKind.WRAPPER).send(config(job=JOB), ("logs", Logs([])))
+    assert bench.claims.after(None, "lab", again.seq) == []
+
+
+def test_a_wrapper_covers_the_output_from_its_first_word_on(bench):
+    bench.writer("mine", kind=SourceKind.WRAPPER).send(config(job=JOB))
+    assert [claim.covered for claim in bench.claims.after(None, "lab", 0)] == [True]
 
 
 def test_the_server_hears_when_a_watcher_writes_elsewhere(bench):

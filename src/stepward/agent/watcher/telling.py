@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from stepward.agent.watcher.known import MAX_WAITS, Job, Launch, Wait
 from stepward.model.frames import Config, Event, Events, Payload, Status
+from stepward.model.slurm_text import fold_nodes
 from stepward.model.states import Exit, State, Witness
 from stepward.orchestrators.slurm.reasons import reason_words
 from stepward.orchestrators.slurm.records import SlurmJob
@@ -173,7 +174,7 @@ def _start(launch: Launch, record: SlurmJob, events: list[Event], now: int) -> S
 
 
 def _placed(record: SlurmJob) -> dict[str, Any]:
-    return {"nodes": list(record.nodes), "tres": record.tres}
+    return {"nodes": fold_nodes(record.nodes), "tres": record.tres}
 
 
 def _allocation(launch: Launch) -> Event:
