@@ -6,6 +6,7 @@ import msgspec
 
 from stepward.errors import UsageError
 from stepward.model.jobs import JobSubmission
+from stepward.orchestrators.slurm.submission import named_in
 
 
 def submission(what: list[str], env: list[str], options: JobSubmission) -> JobSubmission:
@@ -21,10 +22,15 @@ def submission(what: list[str], env: list[str], options: JobSubmission) -> JobSu
         options,
         script=script,
         command=None if script is not None else what,
-        name=options.name or (os.path.basename(what[0]) if script is not None else None),
+        name=options.name or _file_name(what[0], script),
         workdir=os.path.abspath(options.workdir or "."),
         env=dict(_variable(one) for one in env),
     )
+
+
+def _file_name(path: str, script: str | None) -> str | None:
+    """A script that does not name its job is known by its file, as sbatch would have it."""
+    return os.path.basename(path) if script is not None and named_in(script) is None else None
 
 
 def _script(path: str) -> str | None:

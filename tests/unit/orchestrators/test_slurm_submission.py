@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from stepward.errors import UsageError
 from stepward.model.jobs import JobSubmission
 from stepward.orchestrators.slurm.records import SlurmNode, SlurmPartition
-from stepward.orchestrators.slurm.submission import arguments, batch_script, check, environment, gres_count, memory_mb
+from stepward.orchestrators.slurm.submission import (
+    arguments,
+    batch_script,
+    check,
+    environment,
+    gres_count,
+    memory_mb,
+    name_of,
+)
 
 NODES = [
     SlurmNode(name=f"n{i}", base="IDLE", cpus=16, memory_mb=64_000, gres="gpu:h100:8(S:0-1)", partitions=("main",))
@@ -184,7 +192,7 @@ def test_the_job_gets_a_plain_environment_and_what_was_asked_for():
     )
     assert env == {
         "PATH": "/x", "HOME": "/home/ada", "USER": "ada", "LOGNAME": "ada", "LANG": "C.UTF-8", "SHELL": "/bin/sh",
-        "SLURM_CONF": "/c", "A": "b=c\nd",
+        "SLURM_CONF": "/c", "SLURM_JOB_NAME": "python", "A": "b=c\nd",
     }  # fmt: skip
 
 
@@ -193,3 +201,18 @@ def test_amounts():
     assert gres_count("gpu:h100:8(S:0-1),gpu:a100:2,nvme:4", "gpu", None) == 10
     assert gres_count("gpu:h100:8(S:0-1),gpu:a100:2", "gpu", "a100") == 2
     assert gres_count("", "gpu", None) == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"command": ["/usr/bin/python", "x"]}, "python"),
+        ({"command": ["a"], "name": "n"}, "n"),
+        ({"script": "#!/bin/sh\n#SBATCH -N1 -J theirs\n"}, "theirs"),
+        ({"script": '#!/bin/sh\n# note\n\n#SBATCH --job-name="two words"\n'}, "two words"),
+        ({"script": "#!/bin/sh\ntrue\n#SBATCH -J late\n"}, "job"),
+        ({"script": "#!/bin/sh\n#SBATCH -J theirs\n", "name": "ours"}, "ours"),
+    ],
+)
+def test_the_name_of_a_job(fields, name):
+    assert name_of(JobSubmission(**fields)) == name

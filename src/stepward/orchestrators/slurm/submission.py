@@ -35,6 +35,7 @@ _CONSTRAINT = re.compile(r"[\w.,&|*\[\]()-]+", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RESERVED = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_")
 """Beginnings of variables by which Slurm's commands take options."""
+_NAMED = re.compile(r"""#SBATCH\s+(?:.*\s)?(?:-J\s*|--job-name[=\s]\s*)(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))""")
 _PINNED = re.compile(r"^#SBATCH\s.*(?:-w[\s=]?|--nodelist[\s=])\S", re.MULTILINE)
 _MIB = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
 
@@ -72,7 +73,7 @@ def check(
 def arguments(asked: JobSubmission, *, environment_fd: int | None = None, test_only: bool = False) -> list[str]:
     """The ``sbatch`` of a checked submission; its script goes to stdin, its environment to ``environment_fd``."""
     options: list[tuple[str, object]] = [
-        ("job-name", asked.name or _default_name(asked)),
+        ("job-name", name_of(asked)),
         ("partition", asked.partition),
         ("account", asked.account),
         ("qos", asked.qos),
@@ -119,12 +120,27 @@ def batch_script(asked: JobSubmission) -> str:
 def environment(asked: JobSubmission, user: str, home: str, conf: str | None) -> bytes:
     """The job's environment as ``--export-file`` takes it: ``NAME=value`` ended by NUL, nothing of the server's own."""
     plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8"}
-    plain |= {"SHELL": "/bin/sh"} | ({"SLURM_CONF": conf} if conf else {})
+    # Slurm leaves the name out of an environment that it is given whole, and then fills %x with (null).
+    plain |= {"SHELL": "/bin/sh", "SLURM_JOB_NAME": name_of(asked)} | ({"SLURM_CONF": conf} if conf else {})
     return b"".join(f"{name}={value}\0".encode() for name, value in (plain | asked.env).items())
 
 
-def _default_name(asked: JobSubmission) -> str:
-    return os.path.basename(asked.command[0])[:64] if asked.command else "job"
+def name_of(asked: JobSubmission) -> str:
+    """The job's name: as asked for, as its script says, or that of its program."""
+    if asked.command:
+        return asked.name or os.path.basename(asked.command[0])[:64] or "job"
+    return asked.name or named_in(asked.script or "") or "job"
+
+
+def named_in(script: str) -> str | None:
+    """The name that a script gives its job by ``#SBATCH``; None where it gives none."""
+    for line in script.splitlines():
+        if line.strip() and not line.startswith("#"):
+            return None  # sbatch looks no further
+        found = _NAMED.match(line)
+        if found:
+            return found["quoted"] or found["plain"]
+    return None
 
 
 # ── forms ──
