@@ -28,7 +28,6 @@ from stepward.model.launches import attempt_numbers
 from stepward.model.resources import microseconds
 from stepward.model.states import State
 from stepward.store.catalog.ledgers import AttemptFacts, EventFacts, LedgerHead, Ledgers, RunFacts
-from stepward.store.catalog.rows import CLOCK_OFF_US
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore, StepSpan, TimedStep
 
@@ -72,7 +71,7 @@ class LedgerEvents:
         steps: Iterable[StepRecord] = (step for page in self._pages(records, BEGIN_US) for step in page)
         if not records.spans:
             steps = self._printed(records)
-        happenings = [*_happenings(records.facts, self._ledgers.events(records.head.id, TYPES))]
+        happenings = [*_happenings(self._ledgers.events(records.head.id, TYPES))]
         return events_of(_attempts(records), steps, happenings, ended=records.ended, now_us=now_us)
 
     def catch_up(self, records: Records, live: LiveLedger, now_us: int) -> None:
@@ -86,9 +85,7 @@ class LedgerEvents:
         since_us = max((live.read_until - live.lateness) // US, BEGIN_US)
         run = records.head.id
         found = [*self._ledgers.events(run, TYPES - WAITS, since_us), *self._ledgers.events(run, WAITS)]
-        others = sorted(
-            frame(_attempts(records), [*_happenings(records.facts, found)], span, now_us=now_us), key=time_of
-        )
+        others = sorted(frame(_attempts(records), [*_happenings(found)], span, now_us=now_us), key=time_of)
         live.begin_again()
         last = 0
         for event in heapq.merge(others, self._stream(records, live, since_us), key=time_of):
@@ -193,23 +190,17 @@ def _begun(attempt: AttemptFacts, told: int | None) -> int | None:
     return attempt.last_step
 
 
-def _happenings(facts: RunFacts, events: Iterable[EventFacts]) -> Iterator[Happening]:
+def _happenings(events: Iterable[EventFacts]) -> Iterator[Happening]:
     """What events say to the ledger. Of a detector's, only what is confirmed counts."""
-    keys = {attempt.number: attempt.key for attempt in facts.attempts}
     for event in events:
         if event.data.get("certainty", "confirmed") != "confirmed":
             continue
-        offset = (
-            facts.offsets.get((keys.get(event.attempt or 0, ""), event.rank or 0), 0) if event.rank is not None else 0
-        )
-        # The catalog has put right a clock that is off by more.
-        offset = offset if abs(offset) < CLOCK_OFF_US else 0
         yield Happening(
             event.type,
             event.attempt,
             event.rank,
             event.step,
-            event.started_us + offset,
-            None if event.ended_us is None else event.ended_us + offset,
+            event.started_us,
+            event.ended_us,
             str(event.data.get("reason" if event.type == "queued" else "name", "")),
         )

@@ -7,6 +7,7 @@ import pytest
 from stepward.goodput import history
 from stepward.goodput.answers import RunShare, fleet, of_history
 from stepward.goodput.events import Event
+from stepward.goodput.peaks import PEAKS, peak_of, utilisation
 from stepward.goodput.reliability import best_interval, checkpoint_advice, cost_per_second, reliability
 
 NS = 10**9
@@ -87,3 +88,36 @@ def test_a_fleet_weighs_by_device_time():
     assert [one.run for one in found.runs] == ["large", "small"]
     assert found.overall_device == 0.31 and found.device_s == 100
     assert fleet(None, []).overall_device is None
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H100 NVL", 835e12),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA L40", 181e12),
+        ("NVIDIA GH200 480GB", 989e12),
+        ("NVIDIA GB200", 2500e12),
+        ("TPU v5 lite", 197e12),
+        # A slice of a device, another device that has the letters of a known one in its name, and unknown ones.
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA RTX A1000", None),
+        ("NVIDIA B300", None),
+        ("Voodoo 2", None),
+    ],
+)
+def test_peaks_are_found_by_the_words_of_a_name(device, peak):
+    assert peak_of(device) == peak
+
+
+def test_every_peak_has_its_source():
+    assert all(source.split()[0] in {"NVIDIA", "AMD", "Google"} for _, _, source in PEAKS)
+
+
+def test_without_a_peak_or_steps_there_is_no_utilisation():
+    known = {"flops_per_step": 1e12, "ideal_s": 2.0, "program": 0.5, "devices": 4, "peak": 1e12}
+    assert utilisation(**known) == 1e12 * 0.5 / (2 * 4 * 1e12)
+    for missing in ({"peak": None}, {"ideal_s": None}, {"program": None}, {"devices": 0}, {"flops_per_step": 0}):
+        assert utilisation(**known | missing) is None

@@ -14,6 +14,7 @@ from stepward.model.launches import outer_keys
 from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.launches import Inside, nodes_of
+from stepward.store.catalog.rows import corrected
 from stepward.store.catalog.runs import Projects, check_project, find, visible
 from stepward.store.catalog.schema import attempts, configs, events, launches, ledgers, runs, sources
 
@@ -58,7 +59,7 @@ class AttemptFacts(NamedTuple):
 
 
 class EventFacts(NamedTuple):
-    """An event of a run, with the attempt that was under way; times as ``rows.event_row`` keeps them."""
+    """An event of a run, with the attempt that was under way; times on the server's clock."""
 
     type: str
     attempt: int | None
@@ -73,7 +74,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     """What a ledger needs of the catalog, events aside.
 
     Attributes:
-        offsets: (attempt key, rank) -> the server's clock minus its own, µs.
+        offsets: (attempt key, rank) -> the server's clock minus its own, µs; 0 where it is no more than the network.
     """
 
     attempts: list[AttemptFacts]
@@ -161,7 +162,7 @@ class Ledgers:
             nodes.setdefault(source.attempt, set()).update([source.node] if source.node else [])
             if source.kind == SourceKind.RANK:
                 ranks.setdefault(source.attempt, set()).add(source.rank or 0)
-                offsets[source.attempt, source.rank or 0] = source.offset_us
+                offsets[source.attempt, source.rank or 0] = corrected(0, source.offset_us)
         for (_, key), given in launched.items():
             nodes.setdefault(key, set()).update(given)
         found = [
