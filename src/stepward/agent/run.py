@@ -5,11 +5,11 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from stepward.agent.checks.devices import DeviceChecks
-from stepward.agent.checks.protocol import Check, Severity, bad, ok
+from stepward.agent.accelerators import Accelerators, has_driver
+from stepward.agent.checks.protocol import Answer, Check, Severity, bad, ok
 from stepward.agent.checks.rounds import Rounds
 from stepward.agent.checks.storage import Storage
 from stepward.agent.checks.system import system_checks
@@ -19,7 +19,6 @@ from stepward.agent.lock import NodeLock
 from stepward.agent.plan import Options, Plan, lock_path, make_plan
 from stepward.agent.record import NodeRecord
 from stepward.agent.scrape import Target
-from stepward.collect.devices import Devices, Nvml, load_nvml, value_of
 from stepward.collect.host import Host
 from stepward.collect.kernel_log import KernelLog
 from stepward.collect.process import PAGE_BYTES, stat_of
@@ -35,6 +34,8 @@ STANDING_S = 300.0
 """Longest pause between two words on checks and jobs while nothing changes."""
 BOOT_S = 600.0
 """An agent that starts within this time after the boot reads what the kernel said while it booted."""
+HOST_S = 60.0
+"""Time after which a look at files of the host that has not returned means that some device below does not respond."""
 DRIVER_S = 30.0
 """Time after which an NVML call that has not returned means that the driver does not respond (Azure NHC2015)."""
 
@@ -50,7 +51,7 @@ def run_agent(options: Options) -> int:
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    agent = Agent(plan, lock, load_nvml())
+    agent = Agent(plan, lock)
     say(f"the agent of node {plan.node} of cluster {plan.cluster} writes to run {plan.run}")
     agent.run(over)
     lock.release()
@@ -58,32 +59,33 @@ def run_agent(options: Options) -> int:
 
 
 class Agent:
-    """What watches one node.
+    """What watches one node."""
 
-    Args:
-        nvml: None for a node without accelerators.
-    """
-
-    def __init__(self, plan: Plan, lock: NodeLock, nvml: Nvml | None) -> None:
-        self._plan, self._lock, self._nvml = plan, lock, nvml
+    def __init__(self, plan: Plan, lock: NodeLock) -> None:
+        self._plan, self._lock = plan, lock
         self._record = NodeRecord(plan)
         self._jobs = Jobs(plan.node)
         self._host = Host({"root": "/", "spool": plan.root})
-        self._devices = Devices(nvml, {})
         self._cost = OwnCost()
         self._kernel_log = KernelLog(after=_kernel_position(lock))
         self._targets = [Target(url) for url in plan.options.scrape]
         self._told_at, self._changed = 0.0, threading.Event()
         storage, system = Storage(), system_checks(self._jobs, plan.node, slurm=plan.slurm)
         self._host_checks = self._rounds([*storage.checks(), *system])
-        self._device_checks = self._rounds(DeviceChecks(nvml, self._devices).checks() if nvml else [])
-        self._driver = self._rounds([self._driver_check()] if self._devices.present else [])
+        self._accelerators = Accelerators(
+            self._jobs,
+            keep=lambda readings: self._record.readings(readings, now_us()),
+            rounds_of=self._rounds,
+            described=lambda devices: self._record.config(Config(system={"devices": devices})),
+        )
         tick = min(plan.options.interval_s, CHECK_TICK_S)
-        self._groups = [Group("host", self._tick(self._sample_host, self._host_checks), tick)]
-        self._device_group: Group | None = None
-        if self._devices.present:
-            self._device_group = Group("devices", self._tick(self._sample_devices, self._device_checks), tick)
-            self._groups.append(self._device_group)
+        host = Group("host", self._tick(self._sample_host, self._host_checks.turn), tick)
+        self._groups, responds = [host], [self._responds("host_responds", host, Severity.HIGH, HOST_S)]
+        if has_driver():
+            devices = Group("devices", self._tick(self._accelerators.sample, self._accelerators.check), tick)
+            self._groups.append(devices)
+            responds.append(self._responds("driver_responds", devices, Severity.FATAL, DRIVER_S))
+        self._own_checks = self._rounds(responds)
         if self._targets:
             self._groups.append(Group("scrape", self._scrape, plan.options.interval_s))
 
@@ -104,7 +106,7 @@ class Agent:
         self._kernel_log.close()
         self._record.finish()
 
-    def _rounds(self, checks: list[Check]) -> Rounds:
+    def _rounds(self, checks: Sequence[Check]) -> Rounds:
         return Rounds(checks, now_us, self._record.event, self._lock.kept.bad)
 
     def _description(self) -> Config:
@@ -115,12 +117,12 @@ class Agent:
             key=self._plan.key,
             name=self._plan.node,
             started_at=now_us(),
-            system={"node": node, "devices": self._devices.describe()},
+            system={"node": node},
         )
 
     # ── what the groups do ──
 
-    def _tick(self, sample: Callable[[], None], rounds: Rounds) -> Callable[[], None]:
+    def _tick(self, sample: Callable[[], None], check: Callable[[Callable[[], float]], bool]) -> Callable[[], None]:
         """One tick of a group: sample where an interval has passed, then the checks that are due."""
         next_sample = 0.0
 
@@ -130,7 +132,7 @@ class Agent:
             if now >= next_sample - 0.1:
                 next_sample = max(next_sample + self._plan.options.interval_s, now)
                 guarded("sampling", sample, None)
-            if rounds.turn(time.monotonic):
+            if check(time.monotonic):
                 self._changed.set()
 
         return work
@@ -154,24 +156,6 @@ class Agent:
         for row in rows.values():
             self._record.readings(row, at)
 
-    def _sample_devices(self) -> None:
-        at, sample = now_us(), Sample()
-        self._devices.sample(sample)
-        self._record.readings(sample.readings, at)
-        for name, used in self._device_memory().items():
-            self._record.readings([Reading(f"system/job/{name}/device_memory", "B", used)], at)
-
-    def _device_memory(self) -> dict[str, float]:
-        """Bytes of device memory by job, as the driver knows its processes."""
-        used: dict[str, float] = {}
-        for device in self._devices.present if self._nvml is not None else ():
-            assert self._nvml is not None
-            for process in value_of(self._nvml.nvmlDeviceGetComputeRunningProcesses, device.handle) or ():
-                job = self._jobs.job_of(process.pid)
-                if job is not None:
-                    used[job.name] = used.get(job.name, 0.0) + (process.usedGpuMemory or 0)
-        return used
-
     def _scrape(self) -> None:
         for target in self._targets:
             at, rows = now_us(), target.scrape()
@@ -185,13 +169,17 @@ class Agent:
     def _look_after(self) -> None:
         self._follow_kernel()
         now = time.monotonic()
-        overdue = [rounds.overdue(now) for rounds in (self._host_checks, self._device_checks)]
-        if self._driver.turn(time.monotonic) or any(overdue):
+        overdue = [rounds.overdue(now) for rounds in self._all_rounds()]
+        if self._own_checks.turn(time.monotonic) or any(overdue):
             self._changed.set()
         if self._changed.is_set() or now >= self._told_at + STANDING_S:
             self._changed.clear()
             self._told_at = now
             self._tell_standing()
+
+    def _all_rounds(self) -> list[Rounds]:
+        devices = self._accelerators.rounds
+        return [self._host_checks, *([devices] if devices is not None else []), self._own_checks]
 
     def _follow_kernel(self) -> None:
         found = self._kernel_log.records()
@@ -200,17 +188,17 @@ class Agent:
             self._record.kernel([(boot_us + record.since_boot_us, record.text) for record in found])
             self._lock.keep(kernel=found[-1].number)
 
-    def _driver_check(self) -> Check:
-        def look(now: float) -> Any:
-            since = self._device_group.busy_since if self._device_group is not None else None
-            held = 0.0 if since is None else now - since
-            return bad(f"an NVML call has not returned for {held:.0f} s", held) if held > DRIVER_S else ok(value=held)
+    def _responds(self, name: str, group: Group, severity: Severity, limit_s: float) -> Check:
+        """The check that a group does not hang: what it waits for is sick."""
 
-        return Check(name="driver_responds", severity=Severity.FATAL, look=look, period_s=HEARTBEAT_S)
+        def look(now: float) -> Answer:
+            held = 0.0 if group.busy_since is None else now - group.busy_since
+            return bad(f"it has not answered for {held:.0f} s", held) if held > limit_s else ok(value=held)
+
+        return Check(name=name, severity=severity, look=look, period_s=HEARTBEAT_S)
 
     def _tell_standing(self) -> None:
-        groups = (self._host_checks, self._device_checks, self._driver)
-        found = [finding for rounds in groups for finding in rounds.findings()]
+        found = [finding for rounds in self._all_rounds() for finding in rounds.findings()]
         self._lock.keep(bad={finding.check.name: finding.since for finding in found if finding.since is not None})
         jobs = [
             {"id": job.id, "name": job.name, "processes": len(job.pids), "devices": job.devices}
