@@ -25,8 +25,6 @@ from stepward.store.points.protocol import ChartQuery, ComparedRun, CompareQuery
 BLOCK = 1_000_000
 BYTES_A_POINT = 40
 """The file as frames came, its copy in order, and the copy's room to sort."""
-POINTS_A_S = 200_000
-"""Points filled and put in order in a second, for the estimate alone."""
 
 
 def fill_asked(filler: Filler) -> None:
@@ -57,8 +55,8 @@ def measure_growth(sizes: Sequence[int]) -> dict[str, Any]:
         store = DuckDBPoints(data)
         filler, runs = Filler(store), 0
         fill_asked(filler)
-        for size in sizes:
-            cpu = time.process_time()
+        for size, following in zip(sizes, [*sizes[1:], 0], strict=True):
+            began, cpu = time.monotonic(), time.process_time()
             before = filler.points
             runs = fill_runs(filler, size, runs)
             cpu = time.process_time() - cpu
@@ -70,6 +68,10 @@ def measure_growth(sizes: Sequence[int]) -> dict[str, Any]:
             }
             at["in order"] = {name: measure(work) for name, work in questions(store).items()}
             result["sizes"][str(size)] = at
+            took = time.monotonic() - began
+            if following:
+                guess = took * (following - size) / (filler.points - before) / 60
+                print(f"{size:,} points took {took:.0f} s; {following:,} take about {guess:.0f} min", file=sys.stderr)
         store.close()
     first, last = (result["sizes"][str(size)] for size in (sizes[0], sizes[-1]))
     result["growth"] = {
@@ -83,9 +85,7 @@ def check_room(points: int) -> None:
     """Say what a size takes, and end where the disk has not got it."""
     need, free = points * BYTES_A_POINT, shutil.disk_usage(tempfile.gettempdir()).free
     room = f"{points:,} points take up to {need / 1e9:.1f} GB below {tempfile.gettempdir()}"
-    print(
-        f"{room}, of which {free / 1e9:.1f} GB are free; about {points / POINTS_A_S / 60:.0f} minutes", file=sys.stderr
-    )
+    print(f"{room}, of which {free / 1e9:.1f} GB are free", file=sys.stderr)
     if need > free:
         raise SystemExit("not enough: name another folder by TMPDIR")
 
