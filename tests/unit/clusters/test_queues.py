@@ -1,0 +1,123 @@
+"""The queues of a server: each question is asked once in a while, whoever wants to know, and errors are answers too."""
+
+import threading
+
+import pytest
+
+from stepward.clusters.queues import HISTORY_S, LIVE_S, Queue, Queues, Remembered
+from stepward.clusters.record import Records
+from stepward.errors import NotFound, Unavailable
+from stepward.orchestrators.slurm.commands import Slurm
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Asked(Slurm):
+    """A Slurm that notes what it is asked, and answers nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def jobs(self):
+        self.asked.append("jobs")
+        return []
+
+    def history(self, since, until=None):
+        self.asked.append(since)
+        return []
+
+    def attempts(self, job):
+        self.asked.append(job)
+        return []
+
+    def cluster(self):
+        self.asked.append("cluster")
+        return "theirs"
+
+
+def test_an_answer_is_good_for_a_while():
+    clock, slurm = Clock(), Asked()
+    queue = Queue("host", slurm, "lab", clock)
+    for _ in range(3):
+        queue.jobs()
+    assert slurm.asked == ["jobs"]
+    clock.now += LIVE_S
+    queue.jobs()
+    queue.forget()
+    queue.jobs()
+    assert slurm.asked == ["jobs"] * 3
+
+
+def test_a_window_of_history_moves_with_the_clock():
+    clock, slurm = Clock(), Asked()
+    queue = Queue("host", slurm, "lab", clock)
+    queue.history(10_000_000, now=50_000_000)
+    queue.history(10_000_000, now=50_000_001)
+    clock.now += HISTORY_S
+    queue.history(10_000_000, now=99_000_000)
+    assert slurm.asked == [40_000_000, 40_000_000 + int(HISTORY_S * 1e6)]
+
+
+def test_what_is_remembered_is_bounded():
+    queue = Queue("host", Asked(), "lab", Clock())
+    for number in range(500):
+        queue.attempts(str(number))
+        queue.history(number, now=0)
+    assert len(queue._attempts) <= 64 and len(queue._history) <= 4
+
+
+def test_an_error_is_an_answer_for_a_while():
+    clock, calls = Clock(), []
+
+    def ask():
+        calls.append(clock.now)
+        raise Unavailable("down", code="slurm_unreachable")
+
+    remembered = Remembered(ask, 1.0, clock)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            remembered.get()
+    clock.now += 1.0
+    with pytest.raises(Unavailable):
+        remembered.get()
+    assert calls == [100.0, 101.0]
+
+
+def test_who_comes_while_it_is_asked_waits_for_that_answer():
+    clock, entered, go, calls = Clock(), threading.Event(), threading.Event(), []
+
+    def ask():
+        calls.append(1)
+        entered.set()
+        assert go.wait(30)
+        return len(calls)
+
+    remembered = Remembered(ask, 1.0, clock)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(remembered.get())) for _ in range(8)]
+    threads[0].start()
+    assert entered.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert answers == [1] * 8
+
+
+def test_the_host_is_known_by_slurms_name_too(tmp_path):
+    slurm = Asked()
+    queues = Queues(Records(str(tmp_path / "clusters"), str(tmp_path / "operations")), slurm)
+    assert queues.of("host").slurm is slurm
+    assert queues.of("theirs") is queues.of("host")
+    with pytest.raises(NotFound) as caught:
+        queues.of("nowhere")
+    assert caught.value.code == "no_such_cluster"
+    assert slurm.asked == ["cluster"]
