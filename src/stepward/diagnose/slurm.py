@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.lines import Line
 from stepward.diagnose.verdicts import End, SchedulerVerdict
+from stepward.model.slurm_text import duration_s, expand_nodes
 
 _ENDS: dict[str, End] = {
     "COMPLETED": "completed", "FAILED": "failed", "TIMEOUT": "taken", "DEADLINE": "taken", "NODE_FAIL": "taken",
@@ -110,7 +111,7 @@ def _state(verdict: SchedulerVerdict, text: str, line: Line, reason: str = "") -
 
 
 def _limits(elapsed: str, limit: str, line: Line, state: str) -> Iterator[Clue]:
-    ran, allowed = seconds(elapsed), seconds(limit)
+    ran, allowed = duration_s(elapsed), duration_s(limit)
     if ran and allowed and ran >= 0.995 * allowed and not state.startswith(("COMPLETED", "RUNNING", "TIMEOUT")):
         yield _clue(
             "slurm_at_limit", "scheduler_limit", line, "the job ended at its time limit", role=Role.CONFIRM, more=1.0
@@ -121,17 +122,6 @@ def _clue(rule: str, label: str, line: Line, says: str, *, role: Role = Role.ROO
     return clue(rule, label, Kind.SCHEDULER, line, says, role=role, more=more)
 
 
-def seconds(text: str) -> float | None:
-    """Slurm's ``[days-]hh:mm:ss``; None for anything else."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?(?:\.\d+)?", text.strip())
-    if not found:
-        return None
-    days, first, second, third = (int(part or 0) for part in found.groups())
-    if found[4] is None:
-        return float(days * 86400 + first * 60 + second)
-    return float(days * 86400 + first * 3600 + second * 60 + third)
-
-
 def size(text: str) -> float | None:
     """Slurm's sizes (``256G``, ``262114212K``) in bytes."""
     found = re.match(r"([\d.]+)([KMGTP])", text.strip())
@@ -139,14 +129,8 @@ def size(text: str) -> float | None:
 
 
 def expand(text: str) -> list[str]:
-    """Names of a node list (``gpu-[01-03,7],x1``); at most 10,000."""
-    names: list[str] = []
-    for head, inside, plain in re.findall(r"([\w.-]*)\[([\d,-]+)\]|([\w.-]+)", text):
-        if plain:
-            names.append(plain)
-            continue
-        for part in inside.split(","):
-            low, _, high = part.partition("-")
-            if low.isdigit() and (high or low).isdigit() and 0 <= int(high or low) - int(low) < 10_000:
-                names += [f"{head}{at:0{len(low)}d}" for at in range(int(low), int(high or low) + 1)]
-    return [name for name in names if name.lower() not in {"none", "null", "assigned"}][:10_000]
+    """Names of a node list (``gpu-[01-03,7],x1``); none where it is no list."""
+    try:
+        return expand_nodes(text)
+    except ValueError:
+        return []

@@ -13,7 +13,7 @@ from stepward.diagnose.lines import Attribution, attribution, read_line
 from stepward.diagnose.literals import SHORTEST, required
 from stepward.diagnose.matcher import Matcher
 from stepward.diagnose.signatures import catalogue
-from stepward.diagnose.slurm import expand, seconds, size
+from stepward.diagnose.slurm import expand, size
 from stepward.diagnose.sniff import sniff
 from stepward.model.taxonomy import LABELS
 
@@ -197,7 +197,5 @@ def test_slurm_words():
     assert expand("gpu-[01-03,7],x1") == ["gpu-01", "gpu-02", "gpu-03", "gpu-7", "x1"]
     assert expand("a[0-99999999999]") == []
     assert expand("None assigned") == []
-    assert seconds("1-02:03:04") == 93784
-    assert seconds("UNLIMITED") is None
     assert size("256G") == 256 * 2**30
     assert size("") is None
