@@ -152,7 +152,7 @@ class CheckpointStall(Detector):
             self._slow = 0
             if seconds < FIRST_S:
                 self._past.append(seconds)
-            if episode is not None and not episode.over and not self._flying:
+            if episode is not None and not episode.over and not (self._asynchronous and self._flying):
                 episode.end(at)
             return
         self._slow += 1

@@ -168,6 +168,17 @@ class OutOfMemory(Detector):
             sure = sample.metric.startswith("system/cgroup/")
             self._tell(sample.time, sure, "The kernel killed for memory", {"label": "host_oom", "kills": sample.value})
 
+    def rank_ended(self, end: RankEnded, state: RankState) -> None:
+        """A kernel names the process that it kills, not its rank: the rank that was killed is the one."""
+        episode = self._episode
+        if episode is None or episode.over or self._ranks or not (end.signal == "SIGKILL" or end.exit_code == 137):
+            return
+        if end.time - episode.event.detected_at <= TOLD_S * US:
+            self._ranks.add(end.rank)
+            node = self.attempt.node_of(end.rank) or end.node
+            where = {"ranks": (end.rank,), "nodes": (node,) if node else episode.event.nodes}
+            (episode.confirm if episode.confirmed else episode.suspect)(end.time, **where)
+
     def attempt_ended(self, end: AttemptEnded) -> None:
         """The state is the last word."""
         if end.state == State.OOM:

@@ -240,8 +240,12 @@ class HardwareFault(Detector):
         another = said.signature not in signatures
         signatures.add(said.signature)
         self._said[place] = (time, signatures)
+        more = {"ranks": ranks} if ranks and not episode.event.ranks else {}
         if not episode.confirmed and (said.sure or another):
-            episode.confirm(time, severity="critical", title=said.title, data=said.data)
+            episode.confirm(time, severity="critical", title=said.title, data=said.data, **more)
+        elif more and not episode.over:
+            # A kernel names the node, a rank that meets the fault itself.
+            (episode.confirm if episode.confirmed else episode.suspect)(time, **more)
         if self.attempt.ended_at is not None and not episode.over:
             episode.end(time)
 
