@@ -53,6 +53,7 @@ function Content({ found, group }: { found: FleetGoodput; group: FleetPlace["gro
           <p class="soft number">
             {count(found.runs.length, "run")}
             {found.left_out > 0 && `, ${found.left_out} left out`}
+            {found.pending > 0 && `, ${found.pending} still being computed`}
           </p>
         </div>
       </header>
