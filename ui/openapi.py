@@ -15,8 +15,11 @@ from typing import Any
 import msgspec
 
 from stepward.goodput import answers
-from stepward.model import resources
+from stepward.model import clusters, jobs, nodes, resources
 from stepward.server.app import ServerSettings, create_app
+
+MODULES = (resources, answers, clusters, jobs, nodes)
+"""Where the structs of the API are."""
 
 
 def document() -> dict[str, Any]:
@@ -26,7 +29,7 @@ def document() -> dict[str, Any]:
         # Through JSON, since the schema still holds enums of its own.
         document: dict[str, Any] = json.loads(json.dumps(app.openapi_schema.to_schema(), default=str))
     for name, schema in document["components"]["schemas"].items():
-        struct = getattr(resources, name, None) or getattr(answers, name, object)
+        struct = next((found for module in MODULES if (found := getattr(module, name, None))), object)
         sent_whole = issubclass(struct, msgspec.Struct) and not struct.__struct_config__.omit_defaults
         if sent_whole:
             schema["required"] = sorted(schema.get("properties", {}))

@@ -995,7 +995,7 @@ export interface components {
             at: string;
             /** @default  */
             cluster: string;
-            data?: {
+            data: {
                 [key: string]: unknown;
             };
             /** @default false */
@@ -1011,12 +1011,12 @@ export interface components {
             policy: string;
             /** @default  */
             reason: string;
-            run?: string | null;
+            run: string | null;
         };
         /** ActionPage */
         ActionPage: {
             items: components["schemas"]["Action"][];
-            next?: string | null;
+            next: string | null;
         };
         /** Attempt */
         Attempt: {
@@ -1087,17 +1087,17 @@ export interface components {
             created_at: string;
             display_name: string;
             name: string;
-            nodes?: components["schemas"]["ClusterNode"][];
-            operation?: components["schemas"]["Operation"] | null;
-            partitions?: components["schemas"]["ClusterPartition"][];
-            pools?: components["schemas"]["ClusterPool"][];
-            problems?: string[];
+            nodes: components["schemas"]["ClusterNode"][];
+            operation: components["schemas"]["Operation"] | null;
+            partitions: components["schemas"]["ClusterPartition"][];
+            pools: components["schemas"]["ClusterPool"][];
+            problems: string[];
             provider: string;
-            rest_url?: string | null;
-            services?: components["schemas"]["ClusterService"][];
+            rest_url: string | null;
+            services: components["schemas"]["ClusterService"][];
             slurm_conf: string;
             slurm_name: string;
-            spec?: {
+            spec: {
                 [key: string]: unknown;
             };
             /** @enum {string} */
@@ -1105,7 +1105,7 @@ export interface components {
         };
         /** ClusterChange */
         ClusterChange: {
-            spec?: unknown;
+            spec: unknown;
         };
         /** ClusterNode */
         ClusterNode: {
@@ -1121,7 +1121,7 @@ export interface components {
              * @enum {string}
              */
             power: "on" | "off";
-            reason?: string | null;
+            reason: string | null;
             /** @default false */
             spare: boolean;
             state: string;
@@ -1136,11 +1136,11 @@ export interface components {
         };
         /** ClusterPlan */
         ClusterPlan: {
-            changes?: string[];
+            changes: string[];
             cluster: string;
             /** @enum {string} */
             kind: "create" | "update" | "delete";
-            steps?: components["schemas"]["OperationStep"][];
+            steps: components["schemas"]["OperationStep"][];
         };
         /** ClusterPool */
         ClusterPool: {
@@ -1201,19 +1201,19 @@ export interface components {
             account: string;
             /** @default  */
             advice: string;
-            attempts?: components["schemas"]["JobAttempt"][];
+            attempts: components["schemas"]["JobAttempt"][];
             cluster: string;
             /** @default  */
             command: string;
             /** @default  */
             comment: string;
-            cpus?: number | null;
+            cpus: number | null;
             /** @default  */
             dependency: string;
-            eligible_at?: string | null;
-            ended_at?: string | null;
-            exit_code?: number | null;
-            expected_start_at?: string | null;
+            eligible_at: string | null;
+            ended_at: string | null;
+            exit_code: number | null;
+            expected_start_at: string | null;
             /** @default  */
             features: string;
             /** @default false */
@@ -1221,8 +1221,8 @@ export interface components {
             id: string;
             /** @default  */
             name: string;
-            node_count?: number | null;
-            nodes?: string[];
+            node_count: number | null;
+            nodes: string[];
             /** @default  */
             partition: string;
             /** @default  */
@@ -1231,19 +1231,19 @@ export interface components {
             reason: string;
             /** @default  */
             reason_words: string;
-            requeue?: boolean | null;
-            restarts?: number | null;
-            run?: string | null;
-            signal?: string | null;
+            requeue: boolean | null;
+            restarts: number | null;
+            run: string | null;
+            signal: string | null;
             slurm_state: string;
-            started_at?: string | null;
+            started_at: string | null;
             state: components["schemas"]["State"];
             /** @default  */
             stderr: string;
             /** @default  */
             stdout: string;
-            submitted_at?: string | null;
-            time_limit_s?: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            submitted_at: string | null;
+            time_limit_s: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** @default  */
             tres: string;
             /** @default  */
@@ -1253,17 +1253,17 @@ export interface components {
         };
         /** JobAttempt */
         JobAttempt: {
-            ended_at?: string | null;
-            exit_code?: number | null;
-            nodes?: string[];
+            ended_at: string | null;
+            exit_code: number | null;
+            nodes: string[];
             number: number;
             /** @default  */
             reason: string;
-            signal?: string | null;
+            signal: string | null;
             slurm_state: string;
-            started_at?: string | null;
+            started_at: string | null;
             state: components["schemas"]["State"];
-            submitted_at?: string | null;
+            submitted_at: string | null;
         };
         /** JobChange */
         JobChange: {
@@ -1291,22 +1291,22 @@ export interface components {
         /** JobLogs */
         JobLogs: {
             id: string;
-            outputs?: components["schemas"]["JobOutput"][];
-            run?: string | null;
+            outputs: components["schemas"]["JobOutput"][];
+            run: string | null;
         };
         /** JobOutput */
         JobOutput: {
-            lines?: components["schemas"]["LogLine"][];
-            path?: string | null;
+            lines: components["schemas"]["LogLine"][];
+            path: string | null;
             /** @default 0 */
             skipped_bytes: number;
             stream: string;
         };
         /** JobPage */
         JobPage: {
-            history_missing?: string | null;
+            history_missing: string | null;
             items: components["schemas"]["Job"][];
-            next?: string | null;
+            next: string | null;
             total: number;
         };
         /** JobSubmission */
@@ -1425,7 +1425,7 @@ export interface components {
         };
         /** NewCluster */
         NewCluster: {
-            name?: string | null;
+            name: string | null;
             spec: unknown;
         };
         /** NewToken */
@@ -1437,29 +1437,29 @@ export interface components {
         };
         /** Node */
         Node: {
-            bad?: string[];
-            checks?: components["schemas"]["NodeCheck"][];
+            bad: string[];
+            checks: components["schemas"]["NodeCheck"][];
             cluster: string;
-            cpu?: number | null;
-            cpus?: number | null;
-            devices?: {
+            cpu: number | null;
+            cpus: number | null;
+            devices: {
                 [key: string]: unknown;
             }[];
-            jobs?: components["schemas"]["NodeJob"][];
-            last_heard_at?: string | null;
-            load?: number | null;
-            memory_total?: number | null;
-            memory_used?: number | null;
+            jobs: components["schemas"]["NodeJob"][];
+            last_heard_at: string | null;
+            load: number | null;
+            memory_total: number | null;
+            memory_used: number | null;
             name: string;
-            run?: string | null;
-            since?: string | null;
-            slurm?: components["schemas"]["NodeInSlurm"] | null;
+            run: string | null;
+            since: string | null;
+            slurm: components["schemas"]["NodeInSlurm"] | null;
             /** @enum {string} */
             state: "live" | "lost" | "stopped" | "unknown";
         };
         /** NodeCheck */
         NodeCheck: {
-            at?: string | null;
+            at: string | null;
             /** @default infrastructure */
             layer: string;
             name: string;
@@ -1469,12 +1469,12 @@ export interface components {
             result: "ok" | "bad" | "unknown";
             /** @default warn */
             severity: string;
-            value?: number | null;
+            value: number | null;
         };
         /** NodeInSlurm */
         NodeInSlurm: {
-            reason?: string | null;
-            reason_by?: string | null;
+            reason: string | null;
+            reason_by: string | null;
             /** @default true */
             responding: boolean;
             state: string;
@@ -1487,15 +1487,15 @@ export interface components {
             name: string;
             /** @default 0 */
             processes: number;
-            run?: string | null;
+            run: string | null;
         };
         /** Operation */
         Operation: {
             /** @default  */
             actor: string;
             cluster: string;
-            ended_at?: string | null;
-            error?: components["schemas"]["OperationError"] | null;
+            ended_at: string | null;
+            error: components["schemas"]["OperationError"] | null;
             id: string;
             /** @enum {string} */
             kind: "create" | "update" | "delete";
@@ -1505,18 +1505,18 @@ export interface components {
              * @enum {string}
              */
             state: "running" | "done" | "failed" | "interrupted";
-            steps?: components["schemas"]["OperationStep"][];
+            steps: components["schemas"]["OperationStep"][];
         };
         /** OperationError */
         OperationError: {
             code: string;
             detail: string;
-            hint?: string | null;
+            hint: string | null;
         };
         /** OperationStep */
         OperationStep: {
             key: string;
-            seconds?: number | null;
+            seconds: number | null;
             /**
              * @default pending
              * @enum {string}
@@ -1731,12 +1731,12 @@ export interface components {
         /** RunNode */
         RunNode: {
             attempt: number;
-            cluster?: string | null;
-            ended_at?: string | null;
+            cluster: string | null;
+            ended_at: string | null;
             /** @default false */
             known: boolean;
             node: string;
-            series?: components["schemas"]["Series"][];
+            series: components["schemas"]["Series"][];
             started_at: string;
         };
         /** RunPage */
@@ -1876,13 +1876,13 @@ export interface components {
         };
         /** SubmittedJob */
         SubmittedJob: {
-            argv?: string[];
+            argv: string[];
             /** @default false */
             dry_run: boolean;
             /** @default  */
             expected: string;
-            id?: string | null;
-            warnings?: string[];
+            id: string | null;
+            warnings: string[];
         };
         /** Token */
         Token: {
