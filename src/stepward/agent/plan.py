@@ -8,7 +8,7 @@ import msgspec
 from stepward import settings as configured
 from stepward.errors import UsageError
 from stepward.model.frames import Source
-from stepward.model.identity import derived_run_id, node_key, ulid
+from stepward.model.identity import LOCAL_CLUSTER, derived_run_id, node_key, ulid
 from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.orchestrators.protocol import ProcFacts
 from stepward.settings import Settings
@@ -17,8 +17,6 @@ from stepward.spool.writers import WriterMeta
 
 INTERVAL_S = 10.0
 LEAST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 300.0
-LOCAL_CLUSTER = "local"
-"""Cluster of a node that belongs to none."""
 _CONF = "/etc/slurm/slurm.conf"
 
 

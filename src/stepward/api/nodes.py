@@ -12,10 +12,13 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import Who
 from stepward.api.parts import Given, Parts
-from stepward.errors import NotFound
-from stepward.model.nodes import Node, RunNode
+from stepward.clusters.health import watched_clusters
+from stepward.errors import NotFound, StepwardError
+from stepward.model.identity import LOCAL_CLUSTER
+from stepward.model.nodes import Node, NodeInSlurm, RunNode
 from stepward.model.resources import Chart, Run, Series, instant, microseconds
 from stepward.model.words import NODES_PROJECT
+from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog import Principal
 from stepward.store.points.protocol import MAX_BUCKETS, By, ChartQuery
 
@@ -155,10 +158,10 @@ def _interval(had: Allocation, origin_us: int, now: int) -> tuple[float, float]:
 
 
 def _slurm_name(parts: Parts, cluster: str) -> str:
-    """What Slurm calls a cluster of this server; any other name stands for itself."""
+    """What Slurm calls a cluster; a name that no Slurm has stands for itself."""
     try:
-        return parts.clusters.records.get(cluster).slurm_name or cluster
-    except NotFound:
+        return cluster if cluster == LOCAL_CLUSTER else parts.queues.of(cluster).slurm_name
+    except StepwardError:
         return cluster
 
 
@@ -182,14 +185,21 @@ def _may_read(metric: str, job: str | None) -> bool:
 def _with_slurm(parts: Parts, nodes: list[Node], cluster: str | None) -> list[Node]:
     """Nodes with what Slurm says; those that only Slurm knows are there, too."""
     known = {(one.cluster, one.name): one for one in nodes}
-    clusters = {one.cluster for one in nodes} | (
-        {cluster} if cluster is not None else set(parts.slurm_nodes.clusters())
-    )
-    for name in clusters:
-        for node, told in parts.slurm_nodes.of(name).items():
-            one = known.setdefault((name, node), Node(name=node, cluster=name, state="unknown"))
-            one.slurm = told
+    managed = watched_clusters(parts.clusters.records) if cluster is None else [cluster]
+    for name in {*managed, *(one.cluster for one in nodes)}:
+        for told in _in_slurm(parts, name):
+            one = known.setdefault((name, told.name), Node(name=told.name, cluster=name, state="unknown"))
+            reason, by = told.reason or None, told.reason_by or None
+            one.slurm = NodeInSlurm(state=told.state, responding=told.responding, reason=reason, reason_by=by)
     return [known[key] for key in sorted(known)]
+
+
+def _in_slurm(parts: Parts, cluster: str) -> list[SlurmNode]:
+    """The nodes as Slurm has them; none where there is no such Slurm, or it does not answer."""
+    try:
+        return [] if cluster == LOCAL_CLUSTER else parts.queues.of(cluster).nodes()
+    except StepwardError:
+        return []
 
 
 ROUTES = [list_nodes, get_node, list_run_nodes, get_run_node_chart]

@@ -11,7 +11,6 @@ from stepward.api.accounts import Accounts
 from stepward.api.live import LiveHub
 from stepward.clusters.fleet import Fleet
 from stepward.clusters.queues import Queues
-from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
@@ -92,7 +91,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Waiting
     live: LiveHub
     nodes: Nodes
-    slurm_nodes: SlurmNodes
     queues: Queues
     actions: Actions
     clusters: Fleet

@@ -15,15 +15,13 @@ from typing import Literal
 
 import msgspec
 
-from stepward.clusters.providers.local.layout import Layout
+from stepward.clusters.queues import Queues
 from stepward.clusters.record import Records
-from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.clusters.spec import Health
 from stepward.errors import NotFound, StepwardError
 from stepward.ingest.hearing import Hearing
 from stepward.model.frames import Event
 from stepward.model.states import State
-from stepward.orchestrators.slurm.commands import Slurm
 from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog.actions import STEPWARD, Actions
 from stepward.store.catalog.nodes import NodeHead, Nodes
@@ -128,21 +126,14 @@ def _alert(node: NodeView, why: str) -> Decision:
     return Decision(kind="alert", node=node.slurm.name, why=why, event=node.event)
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster whose nodes are watched: its slurm.conf, and what its specification allows."""
-
-    conf: str
-    health: Health
-
-
-def watched_clusters(records: Records) -> dict[str, Watched]:
-    """The clusters of this server that run, by Slurm's name."""
+def watched_clusters(records: Records) -> dict[str, Health]:
+    """The clusters of this server that run, by Slurm's name, and what the specification of each allows."""
     found = {}
     for name in records.names():
         with contextlib.suppress(NotFound):
             record = records.get(name)
             if record.applied is not None and record.state in ("ready", "updating", "degraded"):
-                found[record.slurm_name] = Watched(conf=Layout(records.folder(name)).conf, health=record.spec.health)
+                found[record.slurm_name] = record.spec.health
     return found
 
 
@@ -150,23 +141,24 @@ class HealthWatch:
     """Looks at the nodes of the managed clusters and does what ``decide`` says, each thing once.
 
     Args:
-        clusters: Slurm's name of each cluster -> how it is watched.
+        clusters: Slurm's name of each cluster -> what may be done to its nodes.
+        queues: ask and change them.
         clock: µs since the epoch.
         answers: whether something answers at (address, port).
     """
 
     def __init__(
         self,
-        clusters: Callable[[], Mapping[str, Watched]],
+        clusters: Callable[[], Mapping[str, Health]],
         *,
         nodes: Nodes,
-        slurm_nodes: SlurmNodes,
+        queues: Queues,
         actions: Actions,
         hearing: Hearing,
         clock: Callable[[], int],
         answers: Callable[[str, int], bool] | None = None,
     ) -> None:
-        self._clusters, self._nodes, self._slurm_nodes, self._actions = clusters, nodes, slurm_nodes, actions
+        self._clusters, self._nodes, self._queues, self._actions = clusters, nodes, queues, actions
         self._hearing, self._clock, self._answers = hearing, clock, answers or port_answers
         self._heard: set[str] = set()
         self._done: dict[tuple[str, str], tuple[Kind, str]] = {}
@@ -175,32 +167,29 @@ class HealthWatch:
 
     def look(self) -> None:
         """One look at every cluster; called every second. Failures are logged and tried again."""
-        for cluster, watched in self._clusters().items():
-            if watched.health.policy == "off":
+        for cluster, health in self._clusters().items():
+            if health.policy == "off":
                 continue
             try:
-                self._look(cluster, watched)
+                self._look(cluster, health)
             except StepwardError as error:
                 self._not_before[cluster] = time.monotonic() + RETRY_S
                 _log.warning("health of cluster %s: %s", cluster, error)
 
-    def _look(self, cluster: str, watched: Watched) -> None:
+    def _look(self, cluster: str, health: Health) -> None:
         heads = {head.node: head for head in self._nodes.heads(cluster)}
         self._heard |= {head.run for head in heads.values() if not head.state.terminal}
         silent = any(self._is_lost(head) for head in heads.values())
         now = time.monotonic()
         if now < self._not_before.get(cluster, 0.0) or (not silent and now < self._calm_until.get(cluster, 0.0)):
             return
-        slurm = self._slurm_nodes.records(cluster)
-        if slurm is None:
-            self._not_before[cluster] = now + RETRY_S
-            return
+        slurm = {node.name: node for node in self._queues.of(cluster).nodes()}
         views = [self._view(node, heads.get(name)) for name, node in slurm.items()]
         decisions = {decision.node: decision for decision in decide(views)}
         calm = not decisions and not any(view.is_ours for view in views)
         self._calm_until[cluster] = now + CALM_LOOK_S if calm else 0.0
         for name in slurm:
-            self._follow(cluster, watched, name, heads.get(name), decisions.get(name))
+            self._follow(cluster, health, name, heads.get(name), decisions.get(name))
 
     def _is_lost(self, head: NodeHead) -> bool:
         return head.state is State.LOST and head.run in self._heard and head.heard_at is not None
@@ -221,7 +210,7 @@ class HealthWatch:
         return msgspec.structs.replace(view, answers=self._answers(view.slurm.address, view.slurm.port))
 
     def _follow(
-        self, cluster: str, watched: Watched, node: str, head: NodeHead | None, decision: Decision | None
+        self, cluster: str, health: Health, node: str, head: NodeHead | None, decision: Decision | None
     ) -> None:
         place = cluster, node
         done = self._done.get(place)
@@ -230,11 +219,11 @@ class HealthWatch:
             if done is not None and done[0] == "alert":
                 del self._done[place]
         elif done != (decision.kind, decision.event):
-            self._act(cluster, watched, head, decision)
+            self._act(cluster, health, head, decision)
             self._done[place] = decision.kind, decision.event
 
-    def _act(self, cluster: str, watched: Watched, head: NodeHead | None, decision: Decision) -> None:
-        dry = watched.health.dry_run
+    def _act(self, cluster: str, health: Health, head: NodeHead | None, decision: Decision) -> None:
+        dry = health.dry_run
         _log.warning("node %s of %s: %s%s: %s", decision.node, cluster, "would be " * dry, decision.kind, decision.why)
         told = {
             "actor": STEPWARD,
@@ -242,23 +231,24 @@ class HealthWatch:
             "cluster": cluster,
             "node": decision.node,
             "reason": decision.why,
-            "policy": f"health:{watched.health.policy}",
+            "policy": f"health:{health.policy}",
             "data": {"event": decision.event},
         }
         if dry or decision.kind == "alert":
             self._actions.begin(**told, dry_run=dry, outcome="done")  # type: ignore[arg-type]
         else:
             with self._actions.recorded(**told):
-                self._set_state(watched.conf, decision)
+                self._set_state(cluster, decision)
         if head is not None:
             self._tell(head, decision, dry=dry)
 
-    def _set_state(self, conf: str, decision: Decision) -> None:
-        slurm = Slurm(conf)
+    def _set_state(self, cluster: str, decision: Decision) -> None:
+        queue = self._queues.of(cluster)
         if decision.kind == "down":
-            slurm.update_node(decision.node, state="down", reason=f"{PREFIX}{decision.event}")
+            queue.slurm.update_node(decision.node, state="down", reason=f"{PREFIX}{decision.event}")
         else:
-            slurm.update_node(decision.node, state="resume")
+            queue.slurm.update_node(decision.node, state="resume")
+        queue.forget()
 
     def _tell(self, head: NodeHead, decision: Decision, *, dry: bool) -> None:
         """The event of the node's loss: from when it was last heard, to when it came back."""

@@ -13,6 +13,8 @@ MAX_ATTEMPT_KEY = 1024
 MAX_PROJECT_BYTES = 200
 """File systems end at 255 bytes a name."""
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+LOCAL_CLUSTER = "local"
+"""Cluster of a node that belongs to none."""
 RUN_ID = re.compile(r"run_[0-9a-z]{26}")
 
 

@@ -33,14 +33,12 @@ from stepward.api.session import login_url
 from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.fleet import Fleet
 from stepward.clusters.queues import Queues
-from stepward.clusters.slurm_nodes import SlurmNodes
 from stepward.errors import StepwardError, UsageError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
 from stepward.model.resources import Backup
-from stepward.orchestrators.slurm.commands import Slurm
 from stepward.observe.lines import LineReader
 from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
@@ -161,14 +159,11 @@ class Server:
         managed = fleet.records
         nodes = Nodes(self.catalog, listener, runs.of_jobs)
         actions = Actions(self.catalog, now_us)
-        slurm_nodes = SlurmNodes(
-            lambda: {name: one.conf for name, one in watched_clusters(managed).items()},
-            lambda conf: Slurm(conf).nodes(),
-        )
+        queues = Queues(managed)
         self.health = HealthWatch(
             lambda: watched_clusters(managed),
             nodes=nodes,
-            slurm_nodes=slurm_nodes,
+            queues=queues,
             actions=actions,
             hearing=hearing,
             clock=now_us,
@@ -193,8 +188,7 @@ class Server:
             hearing=hearing,
             waiting=Waiting(now_us),
             nodes=nodes,
-            slurm_nodes=slurm_nodes,
-            queues=Queues(managed),
+            queues=queues,
             actions=actions,
             live=live,
             clusters=fleet,
