@@ -9,6 +9,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import itemgetter
+from typing import Any
 
 from stepward.detect.signals import (
     AttemptEnded,
@@ -38,10 +39,17 @@ _KINDS: tuple[type, ...] = (
 _KIND = {kind: number for number, kind in enumerate(_KINDS)}
 
 
-def _place(signal: Signal) -> tuple[int, int, int, str]:
-    """Place of a signal among others: time, kind, rank, content."""
+def _place(signal: Signal) -> tuple[Any, ...]:
+    """Place of a signal among others of its instant: kind, rank, content."""
+    # Only what tells apart signals of one instant is looked at for the two kinds that come in thousands.
+    if type(signal) is Step:
+        return _KIND[Step], signal.rank, signal.step, signal.duration_s
     rank = getattr(signal, "rank", None)
-    return signal[0], _KIND[type(signal)], -1 if rank is None else rank, repr(signal)
+    number = -1 if rank is None else rank
+    if type(signal) is Sample:
+        device = -1 if signal.device is None else signal.device
+        return _KIND[Sample], number, signal.metric, device, signal.node, signal.step or 0, repr(signal.value)
+    return _KIND[type(signal)], number, repr(signal)
 
 
 class Order:
@@ -58,17 +66,13 @@ class Order:
         self._next = self._newest
 
     def put(self, signal: Signal) -> bool:
-        """Take a signal; True when ``ready`` has something to give. Whoever calls has looked at ``late`` before."""
-        time = signal[0]
-        self._newest = max(self._newest, time)
+        """Take a signal; True when ``ready`` has something to give. Its time must be after ``released``."""
+        newest = self._newest = max(self._newest, signal[0])
         if type(signal) is Tick:
-            return self._newest - self._lateness > self.released
-        self._held.append(signal)
-        return self._newest - self._lateness >= self._next or len(self._held) > MAX_HELD
-
-    def late(self, signal: Signal) -> bool:
-        """Whether the time of a signal has been released already."""
-        return signal[0] <= self.released
+            return newest - self._lateness > self.released
+        held = self._held
+        held.append(signal)
+        return newest - self._lateness >= self._next or len(held) > MAX_HELD
 
     def ready(self, *, everything: bool = False) -> list[Signal]:
         """Signals up to the released time, which moves on to the newest one's less the lateness, in their order."""

@@ -10,7 +10,7 @@ from stepward.model.words import Phase
 US = 1_000_000
 WARM_UP_STEPS = 5
 """Steps of an attempt that say nothing about its speed (the detectors' table)."""
-PAUSES = (Phase.CHECKPOINT_SAVE.value, Phase.EVALUATION.value, Phase.COMPILE.value, Phase.RESTORE.value)
+_PAUSES = frozenset({Phase.CHECKPOINT_SAVE.value, Phase.EVALUATION.value, Phase.COMPILE.value, Phase.RESTORE.value})
 """Phases inside of a step that are no part of its usual time."""
 _KEPT = 512
 _NEVER = -(1 << 62)
@@ -99,16 +99,16 @@ class Attempt:
 
     def stepped(self, state: RankState, step: Step) -> float:
         """A rank finished a step; returns the step's seconds without known pauses."""
-        seconds = step.duration_s
-        for name in PAUSES:
-            if name in step.phases:
-                paused = step.phases[name]
-                seconds -= paused
-                self.pauses[name] = max(self.pauses.get(name, 0.0), paused)
-        seconds = max(seconds, 0.0)
+        seconds, phases = step.duration_s, step.phases
+        if phases and not _PAUSES.isdisjoint(phases):
+            for name in sorted(_PAUSES.intersection(phases)):
+                seconds -= phases[name]
+                self.pauses[name] = max(self.pauses.get(name, 0.0), phases[name])
+            seconds = max(seconds, 0.0)
         if self._leads(state):
             self._turn(state, step.time, seconds, (step.time - state.step_at) / US - step.duration_s)
-        state.step, state.step_at, state.moved_at = step.step, step.time, max(step.time, state.moved_at)
+        state.step, state.step_at = step.step, step.time
+        state.moved_at = max(state.moved_at, step.time)
         state.steps += 1
         return seconds
 
