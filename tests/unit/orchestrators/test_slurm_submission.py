@@ -28,6 +28,7 @@ PARTITIONS = [
         name="main", state="UP", default=True, nodes=("n0", "n1", "n2", "n3"), node_count=4, max_time_s=7 * 86_400.0
     ),
     SlurmPartition(name="short", state="UP", nodes=("n0",), node_count=1, max_time_s=600.0, max_nodes=1),
+    SlurmPartition(name="closed", state="DOWN", nodes=("n0",), node_count=1),
     SlurmPartition(name="leaving", state="DRAIN", nodes=("n0",), node_count=1),
 ]
 
@@ -89,7 +90,7 @@ def test_every_bad_field_is_named_at_once():
 @pytest.mark.parametrize(
     ("fields", "field", "allowed"),
     [
-        ({"partition": "nowhere"}, "partition", "main, short, leaving"),
+        ({"partition": "nowhere"}, "partition", "main, short, closed, leaving"),
         ({"partition": "leaving"}, "partition", "another partition"),
         ({"partition": "short", "time_limit": "11"}, "time_limit", "0-00:10:00"),
         ({"partition": "short", "nodes": 2}, "nodes", "1 to 1"),
@@ -142,6 +143,11 @@ def test_a_pinned_job_is_warned_of():
     script = "#!/bin/bash\n#SBATCH -w n1\ntrue\n"
     assert any(pinned in one for one in check(JobSubmission(script=script), PARTITIONS, NODES))
     assert not any(pinned in one for one in check(job(exclude="n1"), PARTITIONS, NODES))
+
+
+def test_a_partition_that_is_down_is_warned_of():
+    assert any("closed is down" in one for one in check(job(partition="closed"), PARTITIONS, NODES))
+    assert check(job(), PARTITIONS, NODES) == []
 
 
 def test_the_command_line_of_a_submission():

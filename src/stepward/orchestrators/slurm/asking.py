@@ -15,7 +15,6 @@ from stepward.errors import CommandFailed, Conflict, NotFound, StepwardError, Un
 
 ANSWER_S = 20.0
 """Seconds that a command may take: Slurm's own MessageTimeout is 10 s, and a command may ask twice."""
-MAX_ANSWER = 256 << 20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin"
 _DOWN = re.compile(
     r"unable to contact slurm controller|connection refused|connection timed out|socket timed out|zero bytes were|"
@@ -83,7 +82,9 @@ def ask(
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            # Something that has left the session may still hold the pipes: it is not waited for.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=1.0)
             raise _unreachable(argv, f"no answer within {timeout_s:g} s") from None
     said = err.decode(errors="replace").strip()
     if process.returncode not in fine:

@@ -303,4 +303,4 @@ def _slurm_time(at_us: int) -> str:
     """An instant as sacct takes it, in UTC as commands are run: never later than it is."""
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(max(at_us, 0) // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -67,7 +67,7 @@ def check(
         raise UsageError(
             f"the job will not do: {told}", code="bad_submission", hint=allowed or "docs/jobs.md", fields=fields
         )
-    return list(_warnings(asked))
+    return list(_warnings(asked, partitions))
 
 
 def arguments(asked: JobSubmission, *, environment_fd: int | None = None, test_only: bool = False) -> list[str]:
@@ -340,7 +340,15 @@ def _of_gres(gres: str, partition: SlurmPartition, nodes: Sequence[SlurmNode]) -
             yield Problem("gres", f"{part} is more than a node of {partition.name} has", "; ".join(has))
 
 
-def _warnings(asked: JobSubmission) -> Iterator[str]:
+def _warnings(asked: JobSubmission, partitions: Sequence[SlurmPartition]) -> Iterator[str]:
+    wanted = (asked.partition or "").split(",")
+    down = [
+        one.name
+        for one in partitions
+        if one.state == "DOWN" and (one.name in wanted or (one.default and wanted == [""]))
+    ]
+    if down:
+        yield f"partition {', '.join(down)} is down: the job waits until an administrator sets it up"
     if asked.nodelist or (asked.script and _PINNED.search(asked.script)):
         yield (
             "the job names its nodes: once one of them is dead it waits for ever, and no requeue moves it; "
