@@ -83,7 +83,7 @@ class Job(msgspec.Struct):
         key, project, run: where it is told.
         claim: run that has claimed it; "" where none has.
         covered: its output comes from inside.
-        link: what was written into its AdminComment.
+        link: what was written into its AdminComment; comment: what was there when it was last seen.
         outputs: launch -> its files.
         seen_at: when Slurm last named it, µs.
     """
@@ -99,6 +99,7 @@ class Job(msgspec.Struct):
     claim: str = ""
     covered: bool = False
     link: str = ""
+    comment: str = ""
     launches: list[Launch] = []
     outputs: dict[str, list[Output]] = {}
     seen_at: int = 0

@@ -1,5 +1,6 @@
 """The link from a job to its run, written into the job's AdminComment: once a job, a few a turn, and no harm where it fails."""
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +12,8 @@ from stepward.orchestrators.slurm.commands import Slurm
 LINKS_A_TURN = 5
 """Each is a command of Slurm."""
 REFUSALS = 3
+_LINK = re.compile(r"\S+/runs/run_[0-9a-z]+")
+"""A link of ours may be replaced; what an administrator has written stays."""
 PAUSE_S = 600.0
 """After so many refusals in a row (no operator's rights, most likely) it is left for so long."""
 
@@ -28,6 +31,8 @@ class Linking:
         for job in jobs:
             link = f"{server}/runs/{job.run}"
             if job.link == link or job.ended or not job.launches:
+                continue
+            if job.comment and not _LINK.fullmatch(job.comment):
                 continue
             if left == 0 or time.monotonic() < self._again_at:
                 return

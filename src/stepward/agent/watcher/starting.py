@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import threading
+from urllib.parse import quote
 
 from stepward import settings as configured
 from stepward.agent.watcher.memory import Memory
@@ -31,11 +32,12 @@ def watch(cluster: str | None = None) -> int:
     root = roots.resolve(settings.spool) or settings.spool
     folder = f"{root}/watcher"
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    lock = _lock(f"{folder}/{cluster}.lock", cluster)
+    name = quote(cluster, safe="")
+    lock = _lock(f"{folder}/{name}.lock", cluster)
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
-    memory = Memory(f"{folder}/{cluster}.db")
+    memory = Memory(f"{folder}/{name}.db")
     say(f"the jobs of cluster {cluster} are watched; what is said of them waits in {folder} until a server has it")
     Watcher(cluster, slurm, memory, file).run(over)
     memory.close()

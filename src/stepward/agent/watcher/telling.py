@@ -302,6 +302,18 @@ def _end_words(record: SlurmJob, failed: dict[str, str]) -> str | None:
 # ── again ──
 
 
+def moved(launch: Launch, project: str, run: str, now: int) -> Event:
+    """That a job is told elsewhere from now on."""
+    return Event(
+        id=f"moved-{launch.number}",
+        type="moved",
+        started_at=now,
+        ended_at=now,
+        title=f"told in run {run} of project {project}",
+        data={"run": run, "project": project},
+    )
+
+
 def retell(job: Job, launch: Launch, now: int, cluster: str) -> Said:
     """All that was told of a launch and is still known, for another run."""
     facts = {"system": "slurm", "id": job.name, "cluster": cluster, "name": job.title, "user": job.user}

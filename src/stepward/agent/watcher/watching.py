@@ -19,7 +19,7 @@ from stepward.agent.watcher.sending import Sender
 from stepward.errors import StepwardError
 from stepward.launch.notes import say
 from stepward.launch.record import now_us
-from stepward.model.frames import Event, Events, Logs, Payload, part
+from stepward.model.frames import Events, Logs, Payload, part
 from stepward.model.identity import ulid
 from stepward.model.resources import JobClaim
 from stepward.model.states import State
@@ -225,6 +225,7 @@ class Watcher:
             launch = self._launch(job, number, record)
             said = telling.tell(job, launch, record, now, self._around, requeued=number < last)
             self._say(job, launch, said)
+        job.comment = sighting.launches[-1][1].admin_comment
         self._jobs[name] = job
         job.seen_at = now
 
@@ -272,18 +273,12 @@ class Watcher:
 
     def _move(self, job: Job, claim: JobClaim, now: int) -> None:
         """Tell the whole story again where it belongs; the run that stood for the job is given up."""
-        gone = Event(
-            id="moved",
-            type="moved",
-            started_at=now,
-            ended_at=now,
-            title=f"told in run {claim.run} of project {claim.project}",
-            data={"run": claim.run, "project": claim.project},
-        )
-        self._say(job, job.last, [("events", Events([gone]))])
+        for launch in job.launches:
+            # Of each launch: whatever of it comes last to the run that is given up says that it is.
+            self._say(job, launch, [("events", Events([telling.moved(launch, claim.project, claim.run, now)]))])
+            launch.writer = ulid()
         self._place(job, claim)
         for launch in job.launches:
-            launch.writer = ulid()
             self._say(job, launch, telling.retell(job, launch, now, self._cluster))
         for files in job.outputs.values():
             for output in files:
@@ -344,6 +339,9 @@ class Watcher:
         except StepwardError:
             raise
         except Exception as error:
+            # What was half said is said again from what was kept, with the same ids.
+            self._jobs.pop(name, None)
+            self._changed.pop(name, None)
             self._ill(f"job {name}", f"{type(error).__name__}: {error}")
 
     def _guarded(self, what: str, work: Callable[[], None]) -> None:
