@@ -70,6 +70,7 @@ class Agent:
         self._kernel_log = KernelLog(after=_kernel_position(lock))
         self._targets = [Target(url) for url in plan.options.scrape]
         self._told_at, self._changed = 0.0, threading.Event()
+        self._began = time.monotonic()
         storage, system = Storage(), system_checks(self._jobs, plan.node, slurm=plan.slurm)
         self._host_checks = self._rounds([*storage.checks(), *system])
         self._accelerators = Accelerators(
@@ -172,7 +173,9 @@ class Agent:
         overdue = [rounds.overdue(now) for rounds in self._all_rounds()]
         if self._own_checks.turn(time.monotonic) or any(overdue):
             self._changed.set()
-        if self._changed.is_set() or now >= self._told_at + STANDING_S:
+        # The first word is a whole one, unless something on the host hangs.
+        is_due = self._changed.is_set() or now >= self._told_at + STANDING_S
+        if is_due and (self._host_checks.complete or now > self._began + HOST_S):
             self._changed.clear()
             self._told_at = now
             self._tell_standing()

@@ -30,8 +30,8 @@ from stepward.api.parts import Parts, Waiting
 from stepward.api.points import newest_survivor
 from stepward.api.routes import application
 from stepward.api.session import login_url
-from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.fleet import Fleet
+from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.queues import Queues
 from stepward.errors import StepwardError, UsageError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
@@ -45,8 +45,8 @@ from stepward.observe.replay import Replay
 from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
-from stepward.server.reporting import Reporting
 from stepward.server.moves import Moves
+from stepward.server.reporting import Reporting
 from stepward.server.retention import Sweeper
 from stepward.server.worker import repeat_until, tick_until
 from stepward.settings import ServerFile, server_files

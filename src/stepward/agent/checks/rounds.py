@@ -109,6 +109,11 @@ class Rounds:
             return False
         return self._take(looking[0], unknown(f"no answer in {looking[0].deadline_s:g} s"))
 
+    @property
+    def complete(self) -> bool:
+        """Whether every check has said something."""
+        return len(self._findings) == len(self._checks)
+
     def findings(self) -> list[Finding]:
         """What each check said last, in the order of the checks."""
         with self._lock:
