@@ -27,6 +27,7 @@ BENCHES: dict[str, Sequence[str]] = {
     "scale": (),
     "peers": (),
     "diagnosis": ("speed",),
+    "detect": (),
     "goodput": (),
     "agent": (),
 }
