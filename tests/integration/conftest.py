@@ -4,9 +4,12 @@
 one of a test's own.
 """
 
+import contextlib
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,10 @@ from stepward.clusters.fleet import Fleet
 from stepward.clusters.providers.local.needs import is_usable
 from stepward.clusters.reading import spec_of
 from stepward.clusters.spec import ClusterSpec
+from stepward.errors import StepwardError
+
+OWNER = "owner"
+"""File beside a cluster with the process whose tests use it."""
 
 
 class Lab:
@@ -84,10 +91,13 @@ def new_slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs
     why = is_usable()
     if why is not None:
         pytest.skip(f"no real Slurm: {why}")
+    _end_orphans(tmp_path_factory.getbasetemp())
     made: list[tuple[Fleet, str]] = []
 
     def make(name: str = "lab", *, nodes: int = 4, spares: int = 0, **spec: object) -> Lab:
-        fleet = Fleet(str(tmp_path_factory.mktemp("slurm")), lambda: time.time_ns() // 1000)
+        folder = tmp_path_factory.mktemp("slurm")
+        (folder / OWNER).write_text(str(os.getpid()))
+        fleet = Fleet(str(folder), lambda: time.time_ns() // 1000)
         wanted = {"display_name": name, **lab_spec(nodes, spares), **spec}
         operation = fleet.create(spec_of(wanted), name=name)
         made.append((fleet, name))
@@ -112,6 +122,19 @@ def slurm_cluster(_shared_slurm_cluster: Lab) -> Iterator[Lab]:
     """Four nodes of 4 CPUs and 2 GPUs with accounting, partition ``main``; idle at the test's beginning."""
     yield _shared_slurm_cluster
     _shared_slurm_cluster.tidy()
+
+
+def _end_orphans(base: Path) -> None:
+    """End the clusters of test processes that were killed and could not end them."""
+    root = next((folder for folder in base.parents if folder.name.startswith("pytest-of-")), base)
+    for owner in [*root.glob(f"*/slurm*/{OWNER}"), *root.glob(f"*/popen-*/slurm*/{OWNER}")]:
+        if Path("/proc", owner.read_text()).exists():
+            continue
+        fleet = Fleet(str(owner.parent), lambda: time.time_ns() // 1000)
+        for name in fleet.records.names():
+            # Another process of the tests may be at it.
+            with contextlib.suppress(StepwardError):
+                fleet.operations.wait(fleet.delete(name).id, 60)
 
 
 def lab_spec(nodes: int, spares: int) -> dict[str, object]:

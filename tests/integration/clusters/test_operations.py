@@ -159,13 +159,17 @@ def test_a_cluster_is_made_changed_under_a_running_job_and_ended_without_a_trace
     assert [token["name"] for token in home.ask("token", "ls") if slurm_name in token["name"]] == []
 
 
+SMALL = {
+    "node_pools": [{"id": "n", "min_nodes": 1, "max_nodes": 1, "shape": {"cpus": 4, "memory_mb": 4000}}],
+    "controller": {"accounting": False, "rest": False},
+}
 EVERY = ("prepare", "munge", "database", "accounting", "controller", "nodes")
 STEPS = EVERY if os.environ.get("STEPWARD_TEST_SCALE") == "full" else ("controller",)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_creation_whose_server_is_killed_in_it_goes_on_by_itself(home, step):
-    home.cli("cluster", "create", "-f", home.write(), "--no-wait")
+    home.cli("cluster", "create", "-f", home.write(node_pools=SMALL["node_pools"]), "--no-wait")
 
     def reached():
         operation = home.operation()
@@ -193,7 +197,7 @@ def test_one_operation_at_a_time_and_a_half_made_cluster_can_be_gone_on_with_or_
     folder = f"{home.data}/clusters/lab"
     os.makedirs(f"{folder}/munge")
     Path(f"{folder}/munge/munge.key").write_bytes(b"too short")
-    file = home.write()
+    file = home.write(**SMALL)
     said = home.cli("cluster", "create", "-f", file, code=1)
     assert "daemon_not_ready" in said and "munged" in said and "key" in said
     assert home.ask("cluster", "get", "lab")["state"] == "failed"
