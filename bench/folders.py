@@ -22,7 +22,8 @@ def run_folders(split: str, runs: int, first: int, *, verbose: bool) -> dict[str
             simulation = simulate(seed, split=split)  # type: ignore[arg-type]
             faults = simulation.write(folder)
             found = diagnose(discover([folder]))
-            rows.append(score(faults[:1], found, simulation.plan.layout.ranks))
+            ended = "user_cancelled" if simulation.plan.ending == "cancelled" else None
+            rows.append(score(faults[:1], found, simulation.plan.layout.ranks, ended))
             if verbose:
                 row = rows[-1]
                 mark = "ok  " if row["top1"] else "MISS"
@@ -42,7 +43,7 @@ def run_folders(split: str, runs: int, first: int, *, verbose: bool) -> dict[str
     return {
         "runs": runs, **{key: part(key) for key in ("top1", "top3", "layer", "rank", "node")},
         "refusals": sum(row["top"] is None for row in faulty),
-        "clean": len(clean), "false_on_clean": sum(row["top"] is not None for row in clean),
+        "clean": len(clean), "false_on_clean": sum(not row["top1"] for row in clean),
         "kinds": {
             kind: f"{sum(row['top1'] for row in faulty if row['kind'] == kind)}/{sum(r['kind'] == kind for r in faulty)}"
             for kind in kinds
@@ -50,14 +51,14 @@ def run_folders(split: str, runs: int, first: int, *, verbose: bool) -> dict[str
     }  # fmt: skip
 
 
-def score(faults: list[Fault], found: Document, ranks: int) -> dict[str, Any]:
+def score(faults: list[Fault], found: Document, ranks: int, ended: str | None) -> dict[str, Any]:
     """One folder: is the first cause the fault's, does it name who was struck."""
     labels = [one.label for one in found.causes]
     three = [label for label in labels + [one.label for one in found.candidates] if label][:3]
     top = labels[0] if labels else None
     if not faults:
-        return {"kind": "clean", "expected": "healthy", "top": top, "three": three, "rank": None, "node": None,
-                "top1": top is None, "top3": top is None, "layer": None}  # fmt: skip
+        return {"kind": "clean", "expected": ended or "healthy", "top": top, "three": three, "rank": None, "node": None,
+                "top1": top in (None, ended), "top3": top in (None, ended), "layer": None}  # fmt: skip
     fault, who = faults[0], found.causes[0].suspects if found.causes else None
     some = fault.ranks and len(fault.ranks) < ranks
     return {

@@ -18,7 +18,9 @@ def finished(plan: Plan, voice: Voice, attempt: str, now: float) -> Segment:
     """All steps are done, or somebody has had enough of them."""
     ranks = plan.layout.ranks
     everyone = np.ones(ranks, bool)
-    still = Still(np.zeros(ranks), ~everyone, everyone, ~everyone, plan.steps - 1, np.full(ranks, now), [None] * ranks)
+    still = Still(
+        np.zeros(ranks), ~everyone, ~everyone, everyone, ~everyone, plan.steps - 1, np.full(ranks, now), [None] * ranks
+    )
     segment = Segment(attempt, now, now + 4.0, still=still)
     cancelled = plan.ending == "cancelled"
     for rank in range(ranks):
@@ -107,6 +109,7 @@ def _still(plan: Plan, stop: Stop, begins: Floats) -> Still:
     return Still(
         busy=np.where(struck & (not stop.spins), 0.0, 1.0),
         gone=struck if stop.how == "vanished" else nothing,
+        dead=struck if stop.how == "died" else nothing,
         beats=~silent,
         frozen=struck if stop.frozen else nothing,
         step=stop.step,

@@ -52,7 +52,8 @@ class Course:
         self._blips, self._saves = stream(plan.seed, "blips"), stream(plan.seed, "saves")
         self._attempts = stream(plan.seed, "attempts")
         self._saves_pending: list[tuple[float, int]] = []
-        self._saved = 0
+        self._saved = self._first = 0
+        self._again = False
 
     def segments(self) -> Iterator[Segment]:
         """The run from its first to its last instant."""
@@ -61,8 +62,8 @@ class Course:
             attempt = str(number)
             self.voice.attempt = attempt
             began = now
-            opening = next((o for t in self.troubles if (o := t.opening(number))), Opening())
-            for segment in self._begin(opening, number, now):
+            opening, who = next(((o, t) for t in self.troubles if (o := t.opening(number))), (Opening(), None))
+            for segment in self._begin(opening, who, number, now):
                 yield segment
                 now = segment.end
             again, state, reason = opening.again, opening.state, opening.reason
@@ -85,7 +86,7 @@ class Course:
     def _limit(self) -> int:
         return max([self.plan.restarts, *(getattr(trouble, "attempts", 0) for trouble in self.troubles)])
 
-    def _begin(self, opening: Opening, number: int, now: float) -> Iterator[Segment]:
+    def _begin(self, opening: Opening, who: Trouble | None, number: int, now: float) -> Iterator[Segment]:
         plan, at, attempt = self.plan, self.voice.at, str(number)
         ready = now + (opening.waited_s or 0.0)
         resumed = self._saved if number else None
@@ -94,9 +95,8 @@ class Course:
         words = [text for trouble in self.troubles for text in trouble.first_words(ready, number, self.voice)]
         if opening.waited_s:
             queue = Segment(attempt, now, ready)
-            for trouble in self.troubles:
-                if trouble.opening(number) is opening and trouble.began_s is None:
-                    trouble.began_s, trouble.ended_s = now, ready
+            if who is not None:
+                who.began_s, who.ended_s = now, ready
             queue.texts = [text for text in words if text.time < at(ready)]
             queue.signals.append(Waited(at(ready), attempt, opening.waited_s, opening.why))
             yield queue
@@ -134,7 +134,7 @@ class Course:
         ranks = self.plan.layout.ranks
         everyone = np.ones(ranks, bool)
         told = phase if self.plan.telemetry.announced else None
-        return Still(np.zeros(ranks), ~everyone, everyone, ~everyone, None, None, [told] * ranks)
+        return Still(np.zeros(ranks), ~everyone, ~everyone, everyone, ~everyone, None, None, [told] * ranks)
 
     def _steps(self, number: int, now: float, scale: float) -> Iterator[Segment]:
         plan, attempt = self.plan, str(number)

@@ -5,6 +5,7 @@ power, clocks stay where they are set unless something holds them down. Counters
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepward.testing.simulator.block import BUSY, WORK
 from stepward.testing.simulator.layout import Floats
@@ -17,6 +18,8 @@ IDLE_W, SPIN_W, WORK_W = 95.0, 120.0, 480.0
 AIR_C, WARMS_C_PER_W, LAGS_S = 27.0, 0.062, 25.0
 """Temperature without power, its rise by power, and how long it takes to follow."""
 CLOCK_MHZ, MEMORY_B = 1980.0, 80e9
+LEFT_B = 0.5e9
+"""What the driver itself holds of a device's memory."""
 CORES, HOST_B, DISK_B = 96, 1.0e12, 14e12
 THROTTLES = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake")
 DAY_S = 86_400.0
@@ -99,7 +102,7 @@ class Meter:
         grown = np.cumsum(self._dice.random((count, ranks)) < 2e-5 * self.plan.telemetry.sample_s, axis=0)
         device = readings.device
         device["utilization"] = np.clip(100 * busy + noise * np.sign(busy), 0.0, 100.0)
-        device["memory_used"] = self._memory * (1 + 0.002 * noise)
+        device["memory_used"] = np.where(_dead(segment, ranks), LEFT_B, self._memory * (1 + 0.002 * noise))
         device["memory_total"] = np.full((count, ranks), MEMORY_B)
         device["power"] = power
         device["temperature"] = np.rint(self._temperatures(power, readings.instants))
@@ -126,6 +129,7 @@ class Meter:
         noise = self._dice.normal(0, 1, (count, nodes))
         cpu = np.clip(self._cpu + 3.0 * noise, 1, 100)
         rss = self._rss * (1 + 0.004 * self._dice.normal(0, 1, (count, layout.ranks)))
+        rss[:, _dead(segment, layout.ranks)] = np.nan
         working = bool(segment.block is not None and segment.block.count)
         node = readings.node
         node["system/host/cpu"] = cpu
@@ -133,7 +137,7 @@ class Meter:
         node["system/host/pressure_cpu"] = np.clip(0.6 + 0.5 * noise, 0, 100)
         node["system/host/pressure_io"] = np.clip(0.8 + 0.6 * noise, 0, 100)
         node["system/host/memory_used"] = 60e9 + np.add.reduceat(
-            rss, np.arange(0, layout.ranks, layout.per_node), axis=1
+            np.nan_to_num(rss), np.arange(0, layout.ranks, layout.per_node), axis=1
         )
         node["system/host/memory_total"] = np.full((count, nodes), HOST_B)
         traffic = self._traffic * (1 + 0.1 * noise) if working else np.full((count, nodes), 2e5)
@@ -144,3 +148,7 @@ class Meter:
         node["system/disk/ckpt/free"] = np.full((count, nodes), self._free)
         node["system/disk/ckpt/used"] = 100 * (1 - node["system/disk/ckpt/free"] / DISK_B)
         readings.process["system/process/rss"] = rss
+
+
+def _dead(segment: Segment, ranks: int) -> NDArray[np.bool_]:
+    return segment.still.dead if segment.still is not None else np.zeros(ranks, bool)

@@ -19,13 +19,14 @@ class Still(NamedTuple):
 
     Attributes:
         busy: share of the time in which its device runs any kernel; none of them computes.
-        gone: nothing of its node is measured any more.
+        gone: nothing of its node is measured any more; ``dead``: its process is gone, and what it held is free.
         beats, frozen: it sends heartbeats; somebody sees it stopped.
         step, since_s, phase: what its heartbeats say.
     """
 
     busy: Floats
     gone: Flags
+    dead: Flags
     beats: Flags
     frozen: Flags
     step: int | None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stepward.testing.simulator.layout import Floats
 from stepward.testing.simulator.readings import HOST_B, MEMORY_B
 from stepward.testing.simulator.trouble import Stop, Trouble
 from stepward.testing.simulator.voice import Text, Voice
@@ -97,25 +98,29 @@ class HostMemory(Trouble):
 
     def draw(self, dice: np.random.Generator) -> None:
         self.one_rank(dice)
-        self.step = min(self.step or 0, self.plan.steps - self.lasts - 20)
+        self._lasts = min(self.lasts, self.plan.steps // 3)
+        self.step = min(self.step or 0, self.plan.steps - self._lasts - 5)
+        self._stopped_s = np.inf
+
+    def grown(self, instants: Floats) -> Floats:
+        """Share of the free memory that it has taken by each instant; 0 once its process is gone."""
+        if self.began_s is None:
+            return np.zeros(len(instants))
+        part = np.clip((instants - self.began_s) / (self._lasts * self.plan.step_s), 0.0, 1.0)
+        return np.where(instants < self._stopped_s, part, 0.0)
 
     def read(self, readings: "Readings") -> None:
-        if self.began_s is None:
-            return
-        growing = self.lasts * self.plan.step_s
-        part = np.clip((readings.instants - self.began_s) / growing, 0.0, 1.0)
-        part *= self.works_at(readings.instants)
+        nodes = list(self.nodes)
         used = readings.node["system/host/memory_used"]
-        room = HOST_B * 0.99 - used[:, list(self.nodes)]
-        grown = part[:, None] * room
+        grown = self.grown(readings.instants)[:, None] * (HOST_B * 0.99 - used[:, nodes])
         readings.process["system/process/rss"][:, list(self.ranks)] += grown
-        used[:, list(self.nodes)] += grown
+        used[:, nodes] += grown
 
     def stop(self, attempt: int) -> Stop | None:
         if attempt or self.step is None:
             return None
         return Stop(
-            self.step + self.lasts,
+            self.step + self._lasts,
             "died",
             self.ranks,
             signal="SIGKILL",
@@ -125,8 +130,8 @@ class HostMemory(Trouble):
         )
 
     def last_words(self, stopped_s: float, voice: Voice) -> Iterable[Text]:
+        self._stopped_s = stopped_s
         pid, size = voice.pid(self.ranks[0]), round(self.magnitude * HOST_B / 1024)
-        self.ended_s = stopped_s + 9.0
         yield voice.kernel(
             stopped_s, self.nodes[0],
             f"Memory cgroup out of memory: Killed process {pid} (python3) total-vm:{size * 2}kB, anon-rss:{size}kB",
@@ -138,29 +143,31 @@ class HostMemory(Trouble):
         )  # fmt: skip
 
 
-class DeviceMemory(Trouble):
-    """A long batch does not fit into a device."""
+class DeviceMemory(HostMemory):
+    """Batches get longer until one does not fit into a device."""
 
-    kind, label, type = "gpu_oom", "gpu_oom", "oom"
-    also = ("crash", "memory_growth")
-    stops = True
-
-    def draw(self, dice: np.random.Generator) -> None:
-        self.one_rank(dice)
+    kind, label = "gpu_oom", "gpu_oom"
+    lasts = 60
 
     def read(self, readings: "Readings") -> None:
-        if self.began_s is None or self.step is None:
-            return
-        near = self.works_at(readings.instants)[:, None] * 0.985 * MEMORY_B
-        memory = readings.device["memory_used"][:, list(self.ranks)]
-        readings.device["memory_used"][:, list(self.ranks)] = np.maximum(memory, near)
+        memory, ranks = readings.device["memory_used"], list(self.ranks)
+        memory[:, ranks] += self.grown(readings.instants)[:, None] * (0.985 * MEMORY_B - memory[:, ranks])
 
     def stop(self, attempt: int) -> Stop | None:
         if attempt or self.step is None:
             return None
-        return Stop(self.step, "died", self.ranks, exit_code=1, after_s=9.0, reason="OutOfMemoryError", again=False)
+        return Stop(
+            self.step + self._lasts,
+            "died",
+            self.ranks,
+            exit_code=1,
+            after_s=9.0,
+            reason="OutOfMemoryError",
+            again=False,
+        )
 
     def last_words(self, stopped_s: float, voice: Voice) -> Iterable[Text]:
+        self._stopped_s = stopped_s
         rank = self.ranks[0]
         local = rank % self.plan.layout.per_node
         yield voice.raw(stopped_s, rank, f"[rank{rank}]: Traceback (most recent call last):")

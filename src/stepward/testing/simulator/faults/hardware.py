@@ -30,7 +30,6 @@ class Xid(Trouble):
 
     def draw(self, dice: np.random.Generator) -> None:
         self.one_rank(dice)
-        self._delay_s = float(dice.uniform(0.5, 6.0))
 
     def stop(self, attempt: int) -> Stop | None:
         if attempt or self.step is None:
@@ -227,13 +226,13 @@ class DiskFull(Trouble):
 
     def draw(self, dice: np.random.Generator) -> None:
         self.ranks, self.nodes = (), ()
-        self._begin_free: np.ndarray | None = None
-        self.step = min(self.step or 0, self.plan.steps - self.lasts - 20)
+        self._lasts = min(self.lasts, self.plan.steps // 3)
+        self.step = min(self.step or 0, self.plan.steps - self._lasts - 5)
 
     def read(self, readings: "Readings") -> None:
         if self.began_s is None:
             return
-        filling = self.lasts * self.plan.step_s * 1.1
+        filling = self._lasts * self.plan.step_s * 1.1
         left = 1 - np.clip((readings.instants - self.began_s) / filling, 0.0, 1.0)[:, None]
         free = readings.node["system/disk/ckpt/free"]
         used = readings.node["system/disk/ckpt/used"]
@@ -244,10 +243,10 @@ class DiskFull(Trouble):
     def stop(self, attempt: int) -> Stop | None:
         if attempt or self.step is None:
             return None
-        return Stop(self.step + self.lasts, "died", (0,), exit_code=1, after_s=10.0, again=False)
+        return Stop(self.step + self._lasts, "died", (0,), exit_code=1, after_s=10.0, again=False)
 
     def last_words(self, stopped_s: float, voice: Voice) -> Iterable[Text]:
-        yield voice.log(stopped_s, 0, f"saving checkpoint of step {(self.step or 0) + self.lasts} to /ckpt")
+        yield voice.log(stopped_s, 0, f"saving checkpoint of step {(self.step or 0) + self._lasts} to /ckpt")
         yield voice.raw(stopped_s + 0.5, 0, "Traceback (most recent call last):")
         yield voice.raw(stopped_s + 0.5, 0, '  File "/app/checkpoint.py", line 88, in save')
         yield voice.raw(stopped_s + 0.5, 0, "OSError: [Errno 28] No space left on device: '/ckpt/tmp'")

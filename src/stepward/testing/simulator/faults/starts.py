@@ -117,11 +117,7 @@ class NoProgress(Trouble):
 
     def draw(self, dice: np.random.Generator) -> None:
         self.one_rank(dice)
-        self.step = max(self.step or 0, self.plan.habits.checkpoint_every + 30)
-        self._behind = self.step // max(1, self.plan.habits.checkpoint_every or self.plan.steps)
-
-    def opening(self, attempt: int) -> Opening | None:
-        return None
+        self.step = min(max(self.step or 0, self.plan.habits.checkpoint_every + 30), self.plan.steps - 5)
 
     def stop(self, attempt: int) -> Stop | None:
         if self.step is None or attempt > self.attempts:
@@ -149,8 +145,7 @@ class Pending(Trouble):
     def opening(self, attempt: int) -> Opening | None:
         if attempt:
             return None
-        self._opening = getattr(self, "_opening", None) or Opening(waited_s=self.magnitude, why=self.why)
-        return self._opening
+        return Opening(waited_s=self.magnitude, why=self.why)
 
     def first_words(self, begun_s: float, attempt: int, voice: Voice) -> Iterable[Text]:
         if not attempt:
