@@ -6,7 +6,7 @@ A cluster is one that was made here, by its name or by Slurm's, or ``host``: the
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from stepward.clusters.providers.local.layout import Layout
 from stepward.clusters.record import Records
@@ -20,6 +20,8 @@ LIVE_S = 1.0
 """Seconds that an answer of the controller is good for."""
 HISTORY_S = 5.0
 """Seconds that an answer of accounting is good for: it costs a query of its database."""
+STALE_S = 15.0
+"""Seconds for which an answer may still stand in while Slurm is asked again: longer than a command of a dead Slurm tries."""
 _WINDOWS, _JOBS = 4, 64
 """Windows of history, and jobs with their launches, that are remembered at a time."""
 
@@ -28,32 +30,50 @@ T = TypeVar("T")
 
 
 class Remembered(Generic[T]):
-    """An answer that is asked for once in a while, whoever wants it: who comes meanwhile waits for that one, or its error."""
+    """An answer that is asked for once in a while, whoever wants it.
+
+    Who comes while it is asked gets the last answer, or error, unless that is older than ``STALE_S``; then it waits for the
+    new one. So a Slurm that does not answer holds up one thread, not all that want to know.
+    """
 
     def __init__(self, ask: Callable[[], T], good_s: float, clock: Callable[[], float]) -> None:
         self._ask, self._good_s, self._clock = ask, good_s, clock
-        self._lock = threading.Lock()
-        self._until = float("-inf")
-        self._value: T
-        self._error: StepwardError | None = None
+        self._asking = threading.Lock()
+        self._last: tuple[float, T | None, StepwardError | None] | None = None
+        self._changes = 0
 
     def get(self) -> T:
-        """The answer, not older than it may be; raises what asking raised."""
-        with self._lock:
-            if self._clock() >= self._until:
+        """The answer; raises what asking raised."""
+        last = self._last
+        if last is None or self._clock() - last[0] >= self._good_s:
+            recent = last is not None and self._clock() - last[0] < STALE_S
+            if self._asking.acquire(blocking=not recent):
                 try:
-                    self._value, self._error = self._ask(), None
-                except StepwardError as error:
-                    self._error = error
-                self._until = self._clock() + self._good_s
-            if self._error is not None:
-                raise self._error
-            return self._value
+                    # Who has waited finds what the one before has just learned.
+                    newer = self._last
+                    last = self._asked() if newer is None or newer is last else newer
+                finally:
+                    self._asking.release()
+        assert last is not None
+        if last[2] is not None:
+            raise last[2]
+        return cast(T, last[1])
+
+    def _asked(self) -> tuple[float, T | None, StepwardError | None]:
+        changes, value, failure = self._changes, None, None
+        try:
+            value = self._ask()
+        except StepwardError as error:
+            failure = error
+        answer = self._clock(), value, failure
+        if changes == self._changes:
+            self._last = answer
+        return answer
 
     def forget(self) -> None:
-        """Ask anew next time: something was changed."""
-        with self._lock:
-            self._until = float("-inf")
+        """Ask anew next time, and keep nothing of what is asked now: something was changed."""
+        self._changes += 1
+        self._last = None
 
 
 class Queue:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from stepward.clusters.queues import HISTORY_S, LIVE_S, Queue, Queues, Remembered
+from stepward.clusters.queues import HISTORY_S, LIVE_S, STALE_S, Queue, Queues, Remembered
 from stepward.clusters.record import Records
 from stepward.errors import NotFound, Unavailable
 from stepward.orchestrators.slurm.commands import Slurm
@@ -110,6 +110,47 @@ def test_who_comes_while_it_is_asked_waits_for_that_answer():
     for thread in threads:
         thread.join(30)
     assert answers == [1] * 8
+
+
+def test_who_comes_while_it_is_asked_again_has_the_last_answer_for_a_while():
+    clock, entered, go, calls = Clock(), threading.Event(), threading.Event(), []
+
+    def ask():
+        calls.append(1)
+        if len(calls) == 2:
+            entered.set()
+            assert go.wait(30)
+        return len(calls)
+
+    remembered = Remembered(ask, 1.0, clock)
+    assert remembered.get() == 1
+    clock.now += 2.0
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(remembered.get()))
+    asking.start()
+    assert entered.wait(30)
+    # Slurm hangs: nobody else hangs with it.
+    assert [remembered.get() for _ in range(5)] == [1] * 5
+    clock.now += STALE_S
+    late = threading.Thread(target=lambda: answers.append(remembered.get()))
+    late.start()
+    go.set()
+    for thread in (asking, late):
+        thread.join(30)
+    assert answers == [2, 2] and len(calls) == 2
+
+
+def test_what_was_asked_before_a_change_is_not_remembered():
+    clock, calls = Clock(), []
+
+    def ask():
+        calls.append(1)
+        if len(calls) == 1:
+            remembered.forget()
+        return len(calls)
+
+    remembered = Remembered(ask, 1.0, clock)
+    assert (remembered.get(), remembered.get(), remembered.get()) == (1, 2, 2)
 
 
 def test_the_host_is_known_by_slurms_name_too(tmp_path):
