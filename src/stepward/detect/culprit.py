@@ -33,6 +33,7 @@ class Watchdogs:
 
     def __init__(self) -> None:
         self.ranks: set[int] = set()
+        self._times: dict[int, int] = {}
         self._waits: dict[int, tuple[int, str]] = {}
         """Sequence number and name of the collective that a rank waits in."""
         self.named: set[int] = set()
@@ -55,19 +56,24 @@ class Watchdogs:
 
     def hit(self, hit: Hit) -> None:
         """Take a known line."""
-        if hit.rank is not None and hit.label == "collective_desync" and hit.role in ("cascade", "either"):
+        if hit.rank is None:
+            return
+        self._times[hit.rank] = hit.time
+        if hit.label == "collective_desync" and hit.role in ("cascade", "either"):
             self.ranks.add(hit.rank)
             found = _WORK.search(hit.text)
             if found:
                 self._waits[hit.rank] = (int(found[1]), found[2])
-        elif hit.rank is not None and hit.label in _STANDS and hit.role == "root":
+        elif hit.label in _STANDS and hit.role == "root":
             self.named.add(hit.rank)
 
-    def clear(self) -> None:
-        """The collective went on."""
-        self.ranks.clear()
-        self._waits.clear()
-        self.named.clear()
+    def forget(self, before: int) -> None:
+        """Lines of ranks that have said nothing since are of something else."""
+        for rank in [rank for rank, time in self._times.items() if time < before]:
+            self.ranks.discard(rank)
+            self.named.discard(rank)
+            self._waits.pop(rank, None)
+            del self._times[rank]
 
 
 def find_culprit(

@@ -31,6 +31,7 @@ from stepward.detect.signals import (
     Step,
     Waited,
 )
+from stepward.model.states import State
 
 MAX_ATTEMPTS = 4
 """Attempts whose detectors are kept: late words about an older one are of no use."""
@@ -56,10 +57,29 @@ class _Stage:
         self.hits = overriding(detectors, "hit")
         self.rank_ends = overriding(detectors, "rank_ended")
         self.attempt_ends = overriding(detectors, "attempt_ended")
+        self.reopens = overriding(detectors, "reopened")
+        self.end: AttemptEnded | None = None
         self.timed = False
         """Whether steps are timed: then the pace of logging is not looked at."""
         self.routes: dict[str, tuple[Meaning | None, bool, tuple[Handler, ...]]] = {}
         self.newest: dict[tuple[str, int | None, int | None, str], int] = {}
+
+    def living(self, time: int) -> bool:
+        """Whether the attempt goes on; one that was taken for lost does when it is heard of again."""
+        if self.end is None:
+            return True
+        if self.end.state != State.LOST or time <= self.end.time:
+            return False
+        self.end = self.attempt.ended_at = None
+        for reopen in self.reopens:
+            reopen(time)
+        return True
+
+    def afterword(self) -> None:
+        """Something was said of an attempt that is over: whatever it began ends at once."""
+        if self.end is not None:
+            for take in self.attempt_ends:
+                take(self.end)
 
     def route(self, metric: str) -> tuple[Meaning | None, bool, tuple[Handler, ...]]:
         """Meaning of a metric, whether its step is progress, and who wants it."""
@@ -171,7 +191,7 @@ class Detection:
 
     def _step(self, step: Step) -> None:
         stage = self._stages.get(step.attempt) or self._stage(step.attempt, step.time)
-        if stage is None or stage.attempt.ended_at is not None:
+        if stage is None or (stage.end is not None and not stage.living(step.time)):
             return
         attempt = stage.attempt
         state = attempt.ranks.get(step.rank) or attempt.rank(step.rank)
@@ -189,7 +209,7 @@ class Detection:
     def _sample(self, sample: Sample) -> None:
         metric = sample.metric
         stage = self._stages.get(sample.attempt) or self._stage(sample.attempt, sample.time)
-        if stage is None or stage.attempt.ended_at is not None:
+        if stage is None or stage.end is not None:
             return
         what, progress, takers = stage.routes.get(metric) or stage.route(metric)
         if progress and not stage.timed and sample.step is not None:
@@ -222,7 +242,7 @@ class Detection:
 
     def _beat(self, beat: Heartbeat) -> None:
         stage = self._stage(beat.attempt, beat.time)
-        if stage is None or stage.attempt.ended_at is not None:
+        if stage is None or not stage.living(beat.time):
             return
         state = stage.attempt.rank(beat.rank)
         if beat.time <= state.beat_at or state.ended_at is not None:
@@ -247,7 +267,7 @@ class Detection:
 
     def _open(self, signal: PhaseBegan | PhaseEnded) -> tuple[_Stage | None, RankState | None]:
         stage = self._stage(signal.attempt, signal.time)
-        if stage is None or stage.attempt.ended_at is not None:
+        if stage is None or not stage.living(signal.time):
             return None, None
         return stage, stage.attempt.rank(signal.rank)
 
@@ -267,6 +287,7 @@ class Detection:
         if stage is not None and not self._again(hit.signature, *where):
             for take in stage.hits:
                 take(hit)
+            stage.afterword()
 
     def _rank_ended(self, end: RankEnded) -> None:
         stage = self._stage(end.attempt, end.time)
@@ -280,6 +301,7 @@ class Detection:
         state.open.clear()
         for take in stage.rank_ends:
             take(end, state)
+        stage.afterword()
 
     def _started(self, start: AttemptStarted) -> None:
         known = self._stages.get(start.attempt)
@@ -293,10 +315,11 @@ class Detection:
 
     def _ended(self, end: AttemptEnded) -> None:
         stage = self._stage(end.attempt, end.time)
-        if stage is None or stage.attempt.ended_at is not None:
+        if stage is None or stage.end is not None:
             return
         for take in stage.attempt_ends:
             take(end)
+        stage.end = end
         stage.attempt.ended_at = end.time
         for detector in self._history:
             detector.ended(end)

@@ -150,6 +150,10 @@ class Episode:
             changes = {"certainty": Certainty.WITHDRAWN, **changes}
         self._say(at, {**changes, "ended_at": at if ended_at is None else ended_at})
 
+    def withdraw(self, at: int) -> None:
+        """It was not so, sure as it seemed."""
+        self._say(at, {"certainty": Certainty.WITHDRAWN, "ended_at": at})
+
     def _say(self, at: int, changes: dict[str, Any]) -> None:
         data = {**self.event.data, **changes.pop("data", {})}
         self.event = msgspec.structs.replace(self.event, detected_at=at, data=data, **changes)
@@ -200,7 +204,10 @@ class Detector:
         """A rank ended."""
 
     def attempt_ended(self, end: AttemptEnded) -> None:
-        """The attempt is over; whatever lasts ends here."""
+        """The attempt is over; whatever lasts ends here. Called again when words about it come after its end."""
+
+    def reopened(self, at: int) -> None:
+        """An attempt that was taken for lost lives."""
 
 
 def close(episodes: Iterable[Episode | None], at: int, why: str) -> None:

@@ -187,5 +187,27 @@ def test_three_bad_ends_without_a_checkpoint_are_a_loop():
     assert stuck.data["follows"].startswith("crash/")
 
 
+def test_a_lost_attempt_that_is_heard_again_did_not_crash():
+    signals = [start(1), *steps(times(1, 60)), AttemptEnded(at(70), "a", "lost")]
+    assert confirmed(detect(signals), "crash")
+    signals += steps(times(2, 60), begin=80, first=60)
+    end = (signals[-1][0] - at(0)) / S
+    signals += beats(80, end + 120, 1, lambda rank: "forward", 120, end)
+    said = detect(signals, end + 120)
+    assert [event.certainty for event in last(said, "crash")] == ["withdrawn"]
+    assert confirmed(said, "hang")
+
+
+def test_words_about_an_attempt_after_its_end():
+    signals = [start(2), AttemptEnded(at(10), "a", "cancelled"), RankEnded(at(11), "a", 0, None, "SIGTERM")]
+    assert last(detect(signals, 100)) == []
+    signals = [start(2), AttemptEnded(at(10), "a", "crashed"), RankEnded(at(11), "a", 1, None, "SIGSEGV")]
+    (event,) = confirmed(detect(signals, 100), "crash")
+    assert event.ranks == (1,)
+    signals = [start(2), AttemptEnded(at(10), "a", "crashed"), hit(12, "gpu_memory_ecc", node="n00")]
+    (event,) = confirmed(detect(signals, 100), "hardware_fault")
+    assert event.ended_at is not None
+
+
 def test_a_tick_alone_says_nothing():
     assert detect([Tick(at(0))], 1e6) == []

@@ -65,9 +65,13 @@ class Crash(Detector):
 
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """The first bad end opens the event."""
-        if not state.failed or self._first is not None:
+        if not state.failed or self._first is not None or (self._episode is None and self.attempt.ended_at is not None):
             return
         self._first = end
+        if self._episode is not None:
+            # The attempt's end was heard of before its ranks'.
+            self._episode.confirm(end.time, **self._words(self._episode.event.data))
+            return
         self._lost = tuple(silent(list(self.attempt.ranks.values())))
         self._episode = Episode(self, end.time, step=state.step, severity="critical")
         if _was_asked(end) or self._explained(end.time):
@@ -82,13 +86,19 @@ class Crash(Detector):
         episode = self._episode
         if episode is None and bad:
             episode = self._episode = Episode(self, end.time, step=self._step(), severity="critical")
-        if episode is None:
+        if episode is None or episode.over:
             return
         data = {"state": end.state, "reason": end.reason}
         if bad:
             episode.confirm(end.time, ended_at=end.time, **self._words(data))
         elif not episode.over:
             episode.end(end.time, data=data)
+
+    def reopened(self, at: int) -> None:
+        """It did not crash."""
+        if self._episode is not None:
+            self._episode.withdraw(at)
+        self._episode = self._first = None
 
     def _explained(self, now: int) -> bool:
         return now - self._explained_at <= EXPLAINS_S * US
@@ -222,7 +232,7 @@ class Preemption(Detector):
 
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """Ranks that are asked to end together."""
-        if end.signal == "SIGTERM" or end.exit_code == 143:
+        if self.attempt.ended_at is None and (end.signal == "SIGTERM" or end.exit_code == 143):
             self._terms = [at for at in self._terms[-8:] if end.time - at <= TOGETHER_S * US]
             self._terms.append(end.time)
             if len(self._terms) == 2:

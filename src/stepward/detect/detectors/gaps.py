@@ -87,9 +87,9 @@ class TelemetryGap(Detector):
         self.scene.alarms.at(now + int(LOOK_S * US), self._look)
         answering = self._answering(now)
         for node, pulse in self._nodes.items():
-            if all(self.attempt.ranks[rank].ended_at is not None for rank in self._ranks(node)):
+            if node in answering or not answering:
                 continue
-            if node not in answering and answering:
+            if any(self.attempt.ranks[rank].ended_at is None for rank in self._ranks(node)):
                 self._judge(pulse, now, HEARTBEAT_S, node, None)
         by_node: dict[str, list[_Pulse]] = {}
         for (node, _), pulse in self._pulses.items():

@@ -99,6 +99,10 @@ class Hang(Detector):
         close([self._episode], end.time, f"the attempt ended: {end.state}")
         self._stuck.clear()
 
+    def reopened(self, at: int) -> None:
+        """It goes on."""
+        self._arm(at)
+
     def _arm(self, time: int) -> None:
         self._set = True
         self.scene.alarms.at(time + int(LEAST_S * US), self._look)
@@ -154,6 +158,7 @@ class Hang(Detector):
         behind = [state for state in standing if state.moved_at - oldest <= TOGETHER_S * US]
         self._stuck = {state.rank: state.moved_at for state in behind}
         self._since = oldest
+        self._watchdogs.forget(oldest - int(LEAST_S * US))
         culprit = self._culprit(standing, behind)
         first = min(behind, key=lambda state: (state.moved_at, state.rank))
         step = first.step
@@ -208,7 +213,7 @@ class Hang(Detector):
         if self._stuck or self._episode is None or self._episode.over:
             return
         self._episode.end(time)
-        self._watchdogs.clear()
+        self._watchdogs.forget(time)
         self.attempt.hung = False
         self._arm(time)
 
