@@ -43,6 +43,7 @@ ROUTES = [
     ("GET", "/api/v1/runs/{run}/export", READS),
     ("GET", "/api/v1/live", READS),
     ("POST", "/api/v1/ingest", INGESTS),
+    ("GET", "/api/v1/jobs/claims", INGESTS),
     ("POST", "/api/v1/backups", ADMIN),
 ]
 OPEN = [("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/api/v1/login")]
@@ -62,6 +63,8 @@ def request(server, method, path, token):
         path += "?run=" + "&run=".join("x" * 101)  # refused by the handler, since an open stream never ends
     if path.endswith(("/points", "/ranks-profile", "/tail", "/stats")):
         path += "?metric=m"
+    if path == "/api/v1/jobs/claims":
+        path += "?cluster=c"
     if path == "/api/v1/compare":
         path += "?metric=m&run=run_absent"
     body = {"name": "n", "kind": "viewer"} if path == "/api/v1/tokens" and method == "POST" else None
