@@ -194,12 +194,13 @@ def _follow(client: Client, operation: Operation, wait: bool, output: Format) ->
         write_json(operation)
     elif operation.state == "running":
         print(f"begun: {operation.kind} {safe(operation.cluster)}, operation {operation.id}")
-    if operation.state == "failed":
-        error = operation.error
+    if operation.error is not None:
+        raise CommandFailed(operation.error.detail, code=operation.error.code, hint=operation.error.hint)
+    if operation.state == "interrupted":
         raise CommandFailed(
-            error.detail if error else f"{operation.kind} {operation.cluster} failed",
-            code=error.code if error else "operation_failed",
-            hint=error.hint if error else None,
+            f"the server was ended as {operation.kind} of {operation.cluster} began",
+            code="operation_interrupted",
+            hint="give the command again",
         )
     if operation.state == "done" and output is Format.TABLE:
         _conclude(client, operation)

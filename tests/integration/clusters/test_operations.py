@@ -48,14 +48,15 @@ class Home:
         self.server.terminate()
         assert self.server.wait(30) == 0
 
-    def cli(self, *argv, code=0):
+    def cli(self, *argv, code=0, token=None):
         command = [sys.executable, "-m", "stepward", *argv]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=180)
+        env = self.env | ({"STEPWARD_TOKEN": token} if token else {})
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180)
         assert done.returncode == code, (argv, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
-    def ask(self, *argv):
-        return json.loads(self.cli(*argv, "--format", "json"))
+    def ask(self, *argv, token=None):
+        return json.loads(self.cli(*argv, "--format", "json", token=token))
 
     def write(self, **changes):
         path = f"{self.root}/spec.json"
@@ -149,6 +150,12 @@ def test_a_cluster_is_made_changed_under_a_running_job_and_ended_without_a_trace
     assert "JobState=RUNNING" in shown and "Restarts=0" in shown
     assert "SlurmdTimeout           = 20" in home.slurm("scontrol", "show", "config")
 
+    viewer = home.cli("token", "create", "somebody", "--kind", "viewer").strip()
+    assert home.ask("cluster", "list", token=viewer)[0]["name"] == "lab"
+    assert "not_allowed" in home.cli("cluster", "delete", "lab", code=1, token=viewer)
+    ingest = home.cli("token", "create", "an-agent", "--kind", "ingest").strip()
+    assert "not_allowed" in home.cli("cluster", "get", "lab", code=1, token=ingest)
+
     small = home.write(node_pools=[{**pool, "min_nodes": 1, "max_nodes": 1}])
     assert "nodes_busy" in home.cli("cluster", "update", "-f", small, code=1)
     slurm_name, folder = found["slurm_name"], f"{home.data}/clusters/lab"
@@ -156,6 +163,8 @@ def test_a_cluster_is_made_changed_under_a_running_job_and_ended_without_a_trace
     assert "lab is gone" in home.cli("cluster", "delete", "lab")
     assert traces(slurm_name, folder) == []
     assert home.ask("cluster", "list") == []
+    ended = [run for run in home.ask("ls") if run["key"] == f"slurm:{slurm_name}:{job}"]
+    assert [run["state"] for run in ended] == ["cancelled"], "its watcher saw the job end before it ended itself"
     assert [token["name"] for token in home.ask("token", "ls") if slurm_name in token["name"]] == []
 
 
