@@ -121,7 +121,9 @@ class DetectedEvents:
         rows = [_row(run, event) for event in {event.id: event for event in events}.values()]
         table = schema.events
         with self._database.write() as connection:
-            if connection.execute(sa.select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is None:
+            # What is kept about a run beside its events, as its ledger, is then known to be old.
+            changed = sa.update(schema.runs).where(schema.runs.c.id == run).values(changes=schema.runs.c.changes + 1)
+            if connection.execute(changed).rowcount == 0:
                 return []
             if only:
                 mine = sa.and_(table.c.run == run, table.c.id.startswith(PREFIX, autoescape=True))
