@@ -34,7 +34,7 @@ BUCKETS = (
     "idle",
     "other",
 )
-VERSION = 2
+VERSION = 3
 """Of the rules as they are computed and of what an answer holds: kept answers of another version are computed again."""
 _NOWHERE = (1 << 62, 1 << 62)
 _COMPLETE = Fate.COMPLETE
