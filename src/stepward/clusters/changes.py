@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stepward.clusters.providers.local.configuration import nodes_of, permanent_nodes
 from stepward.clusters.reading import Problem, refusal
-from stepward.clusters.spec import ClusterSpec
+from stepward.clusters.spec import ClusterSpec, nodes_of, permanent_nodes
 
 _NEVER = ("provider", "plugin")
 

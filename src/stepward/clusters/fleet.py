@@ -22,6 +22,7 @@ from stepward.model.clusters import ClusterPlan, Operation, OperationStep
 from stepward.model.identity import CROCKFORD
 from stepward.model.resources import instant
 
+HOLD_S, HOLD_POLL_S = 10.0, 0.05
 _log = logging.getLogger("stepward.clusters")
 _MEANWHILE = ("cluster_busy", "no_such_cluster")
 """What happens to whoever looks while an operation begins or ends."""
@@ -78,7 +79,7 @@ class Fleet:
         """
         self.records.get(name)
         with contextlib.ExitStack() as held:
-            held.enter_context(self.records.locked(name))
+            self._hold(name, held)
             record = self.records.get(name)
             self._check_update(record, spec)
             record.spec = spec
@@ -89,7 +90,7 @@ class Fleet:
         """Begin to end a cluster, in whatever state it is. Raises as ``Records.get`` and ``Records.locked``."""
         self.records.get(name)
         with contextlib.ExitStack() as held:
-            held.enter_context(self.records.locked(name))
+            self._hold(name, held)
             record = self.records.get(name)
             # From now on nothing of it is started again, whatever becomes of the operation.
             record.applied = None
@@ -101,9 +102,8 @@ class Fleet:
     def plan(self, name: str | None, spec: ClusterSpec) -> ClusterPlan:
         """What ``create``, or ``update`` where the cluster exists, would do; raises what they would."""
         name = cluster_name(name or default_name(spec.display_name))
-        try:
-            record = self.records.get(name)
-        except NotFound:
+        record = self._present(name)
+        if record is None or record.applied is None:
             record = ClusterRecord(name=name, slurm_name="", spec=spec)
             self.provider(record).check(spec)
             added = [f"add pool {pool.id} ({pool.min_nodes} to {pool.max_nodes} nodes)" for pool in spec.node_pools]
@@ -197,9 +197,22 @@ class Fleet:
         record = present or ClusterRecord(name=name, slurm_name=_slurm_name(name), spec=spec)
         record.spec = spec
         self.provider(record).check(spec)
-        held.enter_context(self.records.locked(name, make=True))
+        self._hold(name, held, make=True)
         record.created_at = record.created_at or self._clock()
         return record
+
+    def _hold(self, name: str, held: contextlib.ExitStack, *, make: bool = False) -> None:
+        """Hold a cluster for an operation. Who only looks after it lets go in a moment, and is waited for."""
+        until = time.monotonic() + HOLD_S
+        while True:
+            try:
+                held.enter_context(self.records.locked(name, make=make))
+                return
+            except Conflict:
+                present = self._present(name)
+                if time.monotonic() > until or (present and self.operations.runs(present.operation)):
+                    raise
+            time.sleep(HOLD_POLL_S)
 
     def _check_update(self, record: ClusterRecord, spec: ClusterSpec) -> None:
         present = record.applied or record.spec

@@ -198,3 +198,18 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def node_names(pool: NodePool) -> list[str]:
     """The nodes of a pool, by number: the first ``min_nodes`` are always there."""
     return [f"{pool.id}-{number}" for number in range(pool.max_nodes)]
+
+
+def nodes_of(spec: ClusterSpec) -> list[str]:
+    """All declared nodes, pool by pool."""
+    return [node for pool in spec.compute_pools() for node in node_names(pool)]
+
+
+def permanent_nodes(spec: ClusterSpec) -> list[str]:
+    """The nodes that are always there."""
+    return [node for pool in spec.compute_pools() for node in node_names(pool)[: pool.min_nodes]]
+
+
+def spare_nodes(spec: ClusterSpec) -> list[str]:
+    """The nodes that are powered up on demand."""
+    return [node for pool in spec.compute_pools() for node in node_names(pool)[pool.min_nodes :]]

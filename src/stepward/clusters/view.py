@@ -5,11 +5,10 @@ from typing import Literal
 
 import msgspec
 
-from stepward.clusters.providers.local.configuration import nodes_of, permanent_nodes
 from stepward.clusters.providers.local.layout import Layout
 from stepward.clusters.providers.protocol import Provider
 from stepward.clusters.record import ClusterRecord
-from stepward.clusters.spec import NodePool, node_names
+from stepward.clusters.spec import NodePool, node_names, nodes_of, permanent_nodes
 from stepward.model.clusters import (
     Cluster,
     ClusterNode,

@@ -5,10 +5,11 @@ import re
 import pytest
 
 from stepward.clusters.advice import advise
-from stepward.clusters.providers.local.configuration import Host, files, nodes_of, permanent_nodes, spare_nodes
+from stepward.clusters.providers.local.configuration import Host, files
 from stepward.clusters.providers.local.layout import Layout, check_folder
 from stepward.clusters.reading import spec_of
 from stepward.clusters.record import ClusterRecord, Ports
+from stepward.clusters.spec import nodes_of, permanent_nodes, spare_nodes
 from stepward.errors import UsageError
 
 LAYOUT = Layout("/srv/clusters/lab")

@@ -207,3 +207,29 @@ def test_control_groups_of_one_cluster_are_made_and_removed_alone(tmp_path):
     assert sorted(path.name for path in root.glob("*/stepward_*")) == ["stepward_b_1", "stepward_b_1"]
     (root / "memory/stepward_b_1/slurm_n-0/process").touch()
     assert cgroups.remove("b_1", str(root)) != [], "what still holds something is named"
+
+
+def test_an_operation_waits_for_who_only_looks_and_not_for_another_operation(records, whole, tmp_path):
+    record = made(records, whole)
+    fleet = Fleet(str(tmp_path), lambda: 1)
+    looking, seen = threading.Event(), threading.Event()
+
+    def look():
+        with fleet.records.locked("lab"):
+            looking.set()
+            seen.wait()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    looking.wait()
+    threading.Timer(0.2, seen.set).start()
+    held = contextlib.ExitStack()
+    fleet._hold("lab", held)
+    thread.join()
+    steps = [Step("a", "first", seen.wait)]
+    seen.clear()
+    operation = fleet.operations.begin(record, "update", steps, held, actor="ada", done=lambda _: None)
+    with pytest.raises(Conflict), contextlib.ExitStack() as other:
+        fleet._hold("lab", other)
+    seen.set()
+    assert fleet.operations.wait(operation.id).state == "done"

@@ -7,7 +7,7 @@ import msgspec
 
 from stepward.clusters.providers.local.layout import Layout
 from stepward.clusters.record import ClusterRecord, Ports
-from stepward.clusters.spec import ClusterSpec, NodePool, node_names
+from stepward.clusters.spec import ClusterSpec, NodePool, node_names, nodes_of, permanent_nodes, spare_nodes
 
 JOB_MEMORY_PLUGIN = "cgroup/v1"
 
@@ -16,21 +16,6 @@ class Host(msgspec.Struct, frozen=True):
     """What matters of the host: whether control groups of version 1 can enforce memory limits."""
 
     memory_limits: bool
-
-
-def nodes_of(spec: ClusterSpec) -> list[str]:
-    """All declared nodes, pool by pool."""
-    return [node for pool in spec.compute_pools() for node in node_names(pool)]
-
-
-def permanent_nodes(spec: ClusterSpec) -> list[str]:
-    """The nodes that are always there."""
-    return [node for pool in spec.compute_pools() for node in node_names(pool)[: pool.min_nodes]]
-
-
-def spare_nodes(spec: ClusterSpec) -> list[str]:
-    """The nodes that are powered up on demand."""
-    return [node for pool in spec.compute_pools() for node in node_names(pool)[pool.min_nodes :]]
 
 
 def files(record: ClusterRecord, layout: Layout, host: Host, password: str) -> dict[str, tuple[str, int]]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from stepward.clusters.companions import ServerOf
 from stepward.clusters.providers.local import cgroups, daemons, database, needs, nodes, ports, power, processes
 from stepward.clusters.providers.local.commands import answers, run, tail
-from stepward.clusters.providers.local.configuration import Host, files, nodes_of, permanent_nodes, ports_of
+from stepward.clusters.providers.local.configuration import Host, files, ports_of
 from stepward.clusters.providers.local.daemons import Daemon
 from stepward.clusters.providers.local.layout import Layout, check_folder
 from stepward.clusters.providers.local.rest import rest_answers
 from stepward.clusters.providers.protocol import Step
 from stepward.clusters.record import LOCK, RECORD, ClusterRecord, write_atomically
-from stepward.clusters.spec import ClusterSpec
+from stepward.clusters.spec import ClusterSpec, nodes_of, permanent_nodes
 from stepward.errors import CommandFailed, Conflict, StepwardError
 from stepward.model.clusters import ClusterService
 
