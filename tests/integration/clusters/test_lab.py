@@ -1,6 +1,12 @@
 """What a cluster of the local provider does for the jobs on it, with the real daemons."""
 
+import json
+import subprocess
+import sys
+
 import pytest
+
+from stepward.clusters.providers.local import processes
 
 pytestmark = pytest.mark.integration
 
@@ -36,10 +42,6 @@ def test_a_killed_node_leaves_nothing_behind_and_its_job_runs_again_elsewhere(sl
 def test_two_clusters_of_one_name_live_side_by_side(slurm_cluster, new_slurm_cluster):
     other = new_slurm_cluster("lab", controller={"accounting": False, "rest": False})
     assert other.slurm_name != slurm_cluster.slurm_name
-    for cluster in (slurm_cluster, other):
-        # Slurm numbers jobs by itself: the next ones of both get one number, on nodes of one name.
-        cluster.run("scontrol", "update", "nodename=n-0", "state=drain", "reason=test")
-        cluster.run("scontrol", "update", "nodename=n-0", "state=resume")
     kept = [cluster.submit("srun sleep 600", "-N4", "--mem=100") for cluster in (slurm_cluster, other)]
     for cluster, job in zip((slurm_cluster, other), kept, strict=True):
         cluster.wait(lambda cluster=cluster, job=job: cluster.job_state(job) == "RUNNING")
@@ -53,7 +55,6 @@ def test_two_clusters_of_one_name_live_side_by_side(slurm_cluster, new_slurm_clu
 
 def test_a_daemon_that_dies_unasked_is_started_again(new_slurm_cluster):
     lab = new_slurm_cluster("dying", nodes=1, controller={"accounting": False, "rest": True})
-    from stepward.clusters.providers.local import processes
 
     def pids():
         return {one.role: one.pid for one in processes.of_cluster(lab.slurm_name, lab.folder) if one.role}
@@ -71,10 +72,21 @@ def test_a_daemon_that_dies_unasked_is_started_again(new_slurm_cluster):
 def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_slurm_cluster):
     lab = new_slurm_cluster("spares", nodes=1, spares=1, controller={"accounting": False, "rest": False})
     assert not lab.provider.is_on("n-1")
-    assert lab.run("srun", "-N2", "-n2", "bash", "-c", "echo $SLURMD_NODENAME", timeout=120).split().sort() is None
+    said = lab.run("srun", "-N2", "-n2", "bash", "-c", "echo $SLURMD_NODENAME", timeout=120)
+    assert sorted(said.split()) == ["n-0", "n-1"]
     assert lab.provider.is_on("n-1")
     booted = lab.run("scontrol", "-o", "show", "node", "n-0").split("SlurmdStartTime=")[1].split()[0]
     lab.run("scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=test", "n-0")
     lab.wait(lambda: booted not in lab.run("scontrol", "-o", "show", "node", "n-0") and lab.node_state("n-0") == "idle")
     lab.wait(lambda: lab.node_state("n-1") in ("idle~", "idle%"), 90)
     lab.wait(lambda: not lab.provider.is_on("n-1"))
+
+
+def test_the_doctor_finds_our_settings_well_and_says_what_it_asks(slurm_cluster):
+    argv = [sys.executable, "-m", "stepward", "doctor", "--cluster", "host", "--format", "json"]
+    done = subprocess.run(argv, env=slurm_cluster.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = {one["name"]: one["status"] for one in json.loads(done.stdout)}
+    # The folder of the tests' clusters is below /tmp, which the doctor dislikes.
+    assert {name for name, status in found.items() if status != "ok"} <= {"StateSaveLocation"}
+    assert {"cred_expire", "SlurmdTimeout", "JobRequeue", "accounting", "ReturnToService", "memory_limit"} <= set(found)
