@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from scores import proportion, quantiles
 from stepward.detect.engine import Detection
-from stepward.detect.signals import Certainty, Detected, Hit, Sample, Signal, Step, Tick
+from stepward.detect.signals import Certainty, Detected, Hit, PhaseBegan, PhaseEnded, Sample, Signal, Step, Tick
 from stepward.diagnose.clues import Role
 from stepward.diagnose.matcher import Matcher
 from stepward.diagnose.signatures import catalogue
@@ -23,15 +23,17 @@ EARLY_S = 60.0
 LATE_S = 180.0
 """An event of a fault may be confirmed so long after the fault has ended."""
 DAY_S = 86_400.0
+PAUSES = frozenset({"checkpoint_save", "evaluation"})
 EXPLICIT = frozenset({"hardware_fault", "oom", "crash", "preemption"})
 """Events of faults that a line names outright."""
 _SEVERITIES = {Role.ROOT: "critical", Role.EITHER: "warning"}
 
 
 class Alarm(NamedTuple):
-    """An event as it stood at the end, and when it was first suspected and confirmed."""
+    """An event as it stood at the end and when it was confirmed, and when it was first suspected and confirmed."""
 
     last: Detected
+    confirmed: Detected | None
     suspected_at: int | None
     confirmed_at: int | None
 
@@ -82,11 +84,11 @@ def alarms(stream: Iterable[Signal]) -> list[Alarm]:
 
 
 def _newer(known: Alarm | None, event: Detected) -> Alarm:
-    first = known or Alarm(event, None, None)
-    confirmed = first.confirmed_at
+    first = known or Alarm(event, None, None, None)
+    as_confirmed, confirmed = first.confirmed, first.confirmed_at
     if event.certainty is Certainty.CONFIRMED and confirmed is None:
-        confirmed = event.detected_at
-    return Alarm(event, first.suspected_at or event.detected_at, confirmed)
+        as_confirmed, confirmed = event, event.detected_at
+    return Alarm(event, as_confirmed, first.suspected_at or event.detected_at, confirmed)
 
 
 def judge(simulation: Simulation) -> Judged:
@@ -318,7 +320,7 @@ def run_hang(runs: int, first: int) -> dict[str, Any]:
     """Delay to suspicion and confirmation of a hang against what is allowed, and whether its culprit is named."""
     rows = {}
     for kind in ("deadlock", "frozen", "frozen_unseen", "device_hang", "rank0_long_work", "collective_mismatch"):
-        suspected, confirmed, culprit, in_time, found, visible = [], [], 0, 0, 0, 0
+        suspected, confirmed, culprit, at_once, in_time, found = [], [], 0, 0, 0, 0
         for seed in range(first, first + runs):
             simulation = simulate(seed, split="test", kind=kind)
             run = judge(simulation)
@@ -330,26 +332,27 @@ def run_hang(runs: int, first: int) -> dict[str, Any]:
             suspected.append(delay_s(fault, alarm, suspected=True))
             confirmed.append(delay_s(fault, alarm))
             in_time += suspected[-1] <= _allowed_s(simulation)
-            told = simulation.plan.telemetry
-            visible += told.clocking != "none" or kind.startswith("frozen") or (told.devices and kind in _IDLE_DEVICE)
             culprit += alarm.last.ranks[:1] == fault.ranks[:1]
+            at_once += alarm.confirmed is not None and alarm.confirmed.ranks[:1] == fault.ranks[:1]
         rows[kind] = {
             "found": proportion(found, runs), "suspected_in_time": proportion(in_time, found),
             "suspected_s": quantiles(suspected), "confirmed_s": quantiles(confirmed),
-            "culprit": proportion(culprit, found), "culprit_visible": visible,
+            "culprit": proportion(culprit, found), "culprit_when_confirmed": proportion(at_once, found),
         }  # fmt: skip
     return rows
 
 
-_IDLE_DEVICE = {"deadlock", "rank0_long_work"}
-
-
 def _allowed_s(simulation: Simulation) -> float:
-    """max(30 s, 3 x the 99th percentile of step time + 1.5 x the longest known pause) and one heartbeat."""
-    plan = simulation.plan
-    took = sorted(s.duration_s for s in simulation.signals() if isinstance(s, Step) and s.rank == 0 and s.step > 20)
-    longest = max(plan.habits.checkpoint_s if plan.habits.checkpoint_every else 0.0, plan.habits.evaluate_s)
-    return max(30.0, 3 * took[int(0.99 * len(took))] + 1.5 * longest) + plan.telemetry.heartbeat_s + plan.step_s
+    """max(30 s, 3 x the 99th percentile of step time + 1.5 x the longest known pause), a heartbeat and a step."""
+    plan, took, longest, begun = simulation.plan, [], 0.0, 0
+    for signal in simulation.signals():
+        if isinstance(signal, Step) and signal.rank == 0 and signal.step > plan.habits.warmup:
+            took.append(signal.duration_s)
+        elif isinstance(signal, (PhaseBegan, PhaseEnded)) and signal.rank == 0 and signal.phase in PAUSES:
+            longest = max(longest, (signal.time - begun) / US if isinstance(signal, PhaseEnded) else 0.0)
+            begun = signal.time
+    slow = sorted(took)[int(0.99 * len(took))]
+    return max(30.0, 3 * slow + 1.5 * longest) + plan.telemetry.heartbeat_s + plan.step_s
 
 
 def run_clean(days: float, first: int) -> dict[str, Any]:
