@@ -10,6 +10,7 @@ from stepward.model.identity import node_key
 from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.events import EventFilter
 from stepward.store.catalog.nodes import Nodes
 
 from .conftest import S
@@ -83,7 +84,7 @@ class Watched:
         return [(one.kind, one.node, one.outcome, one.dry_run) for one in reversed(self.actions.page(None).items)]
 
     def lost(self, name):
-        return self.bench.runs.events(None, self.agents[name].run, "node_lost")
+        return self.bench.events.of_run(None, self.agents[name].run, EventFilter(types=["node_lost"]))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from stepward.model.frames import Config, Event, Status
 from stepward.model.identity import node_key
 from stepward.model.states import Exit, Witness
 from stepward.model.words import NODES_PROJECT, SourceKind
+from stepward.store.catalog.events import EventFilter
 from stepward.store.catalog.nodes import Nodes
 
 from .conftest import T0, S, point
@@ -109,6 +110,6 @@ def test_the_server_adds_events_to_a_node(bench, nodes):
     bench.changes.clear()
     nodes.tell(head.run, Event(id="lost-1", type="node_lost", started_at=T0, title="silent"))
     nodes.tell(head.run, Event(id="lost-1", type="node_lost", started_at=T0, ended_at=T0 + S, title="back"))
-    (event,) = bench.runs.events(None, head.run, "node_lost")
+    (event,) = bench.events.of_run(None, head.run, EventFilter(types=["node_lost"]))
     assert (event.title, event.attempt, event.ended_at is not None) == ("back", 1, True)
     assert [change.events[0].title for change in bench.changes] == ["silent", "back"]
