@@ -22,7 +22,7 @@ class Parameter(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command as it is typed, what it does, and its parameters; a group has none of its own."""
+    """A command as it is typed, what it does, and its parameters; a group is one where it may be called by itself."""
 
     path: str
     help: str
@@ -55,7 +55,7 @@ def put_into(page: str) -> str:
 def _walk(command: Any, path: str) -> Iterator[Command]:
     context = typer.Context(command)
     names = command.list_commands(context) if hasattr(command, "list_commands") else []
-    if not names:
+    if not names or command.invoke_without_command:
         records = [one.get_help_record(context) for one in command.params]
         found = [Parameter(_one_line(record[0]), _one_line(record[1])) for record in records if record]
         yield Command(path, _one_line(command.help), found)
