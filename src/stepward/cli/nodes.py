@@ -12,7 +12,7 @@ from stepward.cli.text import safe
 from stepward.errors import Conflict, NotFound
 from stepward.model.nodes import Node, NodeCheck, NodeJob
 
-app = typer.Typer(help="Nodes: heartbeat, health checks, load, jobs.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Only this cluster.")]
 
 _COLOURS = {"live": "green", "lost": "bold red", "stopped": "yellow", "unknown": "yellow"}
@@ -21,7 +21,7 @@ _RESULTS = {"ok": "green", "bad": "bold red", "unknown": "yellow"}
 
 @app.callback()
 def list_nodes(context: typer.Context, *, cluster: ClusterOption = None, output: FormatOption = Format.TABLE) -> None:
-    """List the nodes."""
+    """List the nodes: heartbeat, what Slurm says, bad checks, load, jobs."""
     if context.invoked_subcommand is None:
         found = connect().nodes(cluster=cluster)
         show(output, columns(time.time()), found, empty="no node has been heard: run `stepward agent` on each")
