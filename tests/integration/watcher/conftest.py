@@ -37,6 +37,10 @@ class Rig:
         self.watcher: subprocess.Popen[bytes] | None = None
         self.log = open(f"{folder}/log", "wb")  # noqa: SIM115
 
+        self.front = f"{folder}/front"
+        """Commands of this folder come first for the watcher."""
+        os.mkdir(self.front)
+
     # ── processes ──
 
     def _environ(self, **more: str) -> dict[str, str]:
@@ -68,7 +72,7 @@ class Rig:
     def start_watcher(self) -> None:
         argv = [sys.executable, "-m", "stepward", "agent", "--watch", "--cluster", self.lab.slurm_name]
         environ = self.inside() | {"SLURM_CONF": self.lab.conf, "STEPWARD_DIR": f"{self.folder}/watching"}
-        environ["PATH"] = f"{environ['PATH']}:/usr/sbin:/sbin"
+        environ["PATH"] = f"{self.front}:{environ['PATH']}:/usr/sbin:/sbin"
         self.watcher = subprocess.Popen(argv, env=environ, stdout=self.log, stderr=self.log)
 
     def kill_watcher(self) -> None:
@@ -104,6 +108,16 @@ class Rig:
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers={"Authorization": f"Bearer {self.token}"})
         return json.load(urllib.request.urlopen(request, timeout=30))
 
+    def delete(self, path: str) -> None:
+        head = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers=head, method="DELETE")
+        urllib.request.urlopen(request, timeout=30).close()
+
+    def said(self) -> str:
+        """What server and watcher have printed."""
+        with open(f"{self.folder}/log", errors="replace") as file:
+            return file.read()
+
     def runs(self, *jobs: str) -> dict[str, Any]:
         """Job -> its run, of the given jobs or of all."""
         prefix, found, cursor = f"slurm:{self.lab.slurm_name}:", {}, ""
@@ -131,11 +145,8 @@ class Rig:
             if found:
                 return found
             if time.monotonic() > end:
-                self.log.flush()
-                with open(f"{self.folder}/log", errors="replace") as file:
-                    raise AssertionError(
-                        f"{what} did not come\n{file.read()[-4000:]}\n{self.lab.run('squeue', check=False)}"
-                    )
+                queue = self.lab.run("squeue", check=False)
+                raise AssertionError(f"{what} did not come\n{self.said()[-4000:]}\n{queue}")
             time.sleep(0.2)
 
     def ended(self, job: str, state: str) -> Any:
@@ -157,14 +168,19 @@ class Rig:
         return [dict(zip(fields, line.split("|"), strict=True)) for line in shown.splitlines()]
 
 
+@pytest.fixture(scope="session")
+def watched_cluster(new_slurm_cluster: Callable[..., Any]) -> Any:
+    """Of the watcher's tests alone: what they leave of jobs and nodes is in nobody's way."""
+    return new_slurm_cluster("watched")
+
+
 @pytest.fixture(scope="module")
-def rig(_shared_slurm_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def rig(watched_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Of all tests of a module: each asks for its own jobs alone."""
-    made = Rig(_shared_slurm_cluster, str(tmp_path_factory.mktemp("rig")))
+    made = Rig(watched_cluster, str(tmp_path_factory.mktemp("rig")))
     try:
         made.start_server()
         made.start_watcher()
         yield made
     finally:
         made.stop()
-        made.lab.tidy()

@@ -253,16 +253,6 @@ def test_a_lost_node_ends_an_attempt_and_the_next_runs_elsewhere(rig, folder):
     (requeued,) = rig.events(job, "requeued")
     assert requeued["data"] == {"by": "stepward", "cause": "node_fail"}
     assert {wait["attempt"] for wait in rig.events(job, "queued")} >= {2}
-    rig.lab.provider.power_on(victim)
-    rig.until(lambda: back(rig, victim), "the node's return")
-
-
-def back(rig, node):
-    """Whether a node is in service; one that was set down before its daemon came up is given back again."""
-    state = rig.lab.node_state(node)
-    if state.startswith("down"):
-        rig.lab.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
-    return state == "idle"
 
 
 def test_a_job_over_its_time(rig, jobs):

@@ -93,13 +93,32 @@ def test_the_watcher_goes_on_when_the_controller_comes_back(rig):
     rig.ended(job, "failed")
 
 
+def test_the_watcher_goes_on_when_slurm_answers_nonsense(rig):
+    fake = f"{rig.front}/squeue"
+    with open(fake, "w") as file:
+        file.write("#!/bin/sh\necho '\xff no table at all'\n")
+    os.chmod(fake, 0o755)
+    rig.until(lambda: "asking Slurm fails" in rig.said(), "the word on it")
+    os.unlink(fake)
+    job = rig.lab.submit("exit 9", "--mem=1")
+    assert rig.ended(job, "failed")["attempts"][0]["exit_code"] == 9
+
+
+def test_a_run_that_is_deleted_holds_up_no_other(rig):
+    gone = rig.lab.submit("sleep 600", "--mem=1")
+    rig.until(lambda: (rig.run(gone) or {}).get("state") == "running", "the job")
+    rig.delete(f"runs/{rig.run(gone)['id']}")
+    rig.lab.run("scancel", gone)
+    rig.until(lambda: "run_deleted" in rig.said(), "the refusal")
+    job = rig.lab.submit("exit 8", "--mem=1")
+    assert rig.ended(job, "failed")["attempts"][0]["exit_code"] == 8
+    assert rig.run(gone) is None
+
+
 def test_a_second_watcher_of_a_cluster_is_refused(rig):
     first = rig.watcher
     rig.start_watcher()
     second, rig.watcher = rig.watcher, first
     assert second.wait(60) == 1
-    rig.log.flush()
-    with open(f"{rig.folder}/log") as file:
-        said = file.read()
-    assert "watcher_running" in said
-    assert f"process {first.pid}" in said
+    assert "watcher_running" in rig.said()
+    assert f"process {first.pid}" in rig.said()

@@ -72,6 +72,12 @@ def test_a_watched_job_is_a_run_with_the_schedulers_states(bench):
     )
 
 
+@pytest.mark.parametrize(("late", "taken"), [(3 * S, "08:00:02.000000Z"), (20 * S, "08:00:22.000000Z")])
+def test_a_busy_servers_delay_is_no_clock_of_the_watcher(bench, late, taken):
+    watcher(bench).send(config(started_at=T0 + 2 * S), received_at=T0 + late)
+    assert bench.get().attempts[0].started_at == f"2027-01-15T{taken}"
+
+
 def test_an_older_word_of_the_watcher_changes_nothing(bench):
     seen = watcher(bench)
     seen.send(told(State.RUNNING, at=T0 + 5))
@@ -138,7 +144,7 @@ def test_the_first_inside_takes_the_place_of_the_placeholder(bench):
     assert (attempt.number, attempt.key, attempt.nodes, attempt.ranks) == (1, "slurm.0/step.0", ["n0", "n1"], 1)
     assert attempt.started_at == "2027-01-15T08:00:01.000000Z"
     assert bench.get().name == "pretrain"
-    assert [(event.type, event.attempt) for event in bench.runs.events(None, bench.run())] == [("queued", 1)]
+    assert [(event.type, event.attempt) for event in bench.events.of_run(None, bench.run())] == [("queued", 1)]
     assert bench.runs.head(None, bench.run()).numbers == {"slurm.0/step.0": 1, "slurm.0": 1}
     assert {source.attempt for source in bench.runs.sources(None, bench.run())} == {1}
     seen.send(ended(State.OOM, at=T0 + 9 * S), config(name="job"))
@@ -196,7 +202,7 @@ def test_what_the_watcher_saw_in_between_is_about_the_attempt_of_that_time(bench
     bench.writer(attempt="slurm.0/step.1").send(config(started_at=T0 + 20 * S))
     happened = [Event(id=str(at), type="x", started_at=T0 + at * S) for at in (1, 15, 25)]
     seen.send(("events", Events(happened)))
-    assert [event.attempt for event in bench.runs.events(None, bench.run())] == [1, 1, 2]
+    assert [event.attempt for event in bench.events.of_run(None, bench.run())] == [1, 1, 2]
 
 
 def test_a_claim_is_the_first_ones_and_the_watchers_own_word_is_none(bench):
