@@ -181,6 +181,8 @@ def test_a_node_set_down_loses_its_job_at_once(slurm, tmp_path):
     assert (lost.slurm_state, lost.state, lost.nodes) == ("NODE_FAIL", State.LOST, (node,))
     slurm.update_node(node, state="resume")
     until(lambda: slurm.node(node).usable, "the node's return")
+    slurm.cancel(number)
+    until(lambda: all(one.state == "idle" for one in slurm.nodes()), "idle nodes")
 
 
 def test_what_nobody_knows_is_named(slurm):
