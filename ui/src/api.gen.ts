@@ -242,6 +242,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllEvents
+         * @description Events of all runs, or of one project or run, the newest first; by default those that detectors saw.
+         */
+        get: operations["list_all_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/goodput": {
         parameters: {
             query?: never;
@@ -488,6 +508,32 @@ export interface paths {
         patch: operations["change_project"];
         trace?: never;
     };
+    "/api/v1/projects/{name}/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetRules
+         * @description The rules of a project, as they were written.
+         */
+        get: operations["get_rules"];
+        /**
+         * ChangeRules
+         * @description Put rules in place of all old ones. One wrong rule refuses the whole text, with its ``line`` and ``reason``.
+         *
+         *     Runs that are live are judged anew by them; ``reprocess`` judges those that have ended.
+         */
+        put: operations["change_rules"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -565,9 +611,32 @@ export interface paths {
         };
         /**
          * ListEvents
-         * @description The newest 5,000 events, oldest first; of one ``type``, or all.
+         * @description The newest 5,000 events of a run, oldest first; ``GET /api/v1/events`` pages through all.
+         *
+         *     ``type``, ``certainty`` and ``severity`` take several words joined by commas. Events that were withdrawn are shown to
+         *     those who ask for that certainty. ``since`` (``24h``, ``7d``) keeps those that began or lasted within.
          */
         get: operations["list_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/events/{event}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetEvent
+         * @description One event of a run, withdrawn or not.
+         */
+        get: operations["get_event"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1166,6 +1235,11 @@ export interface components {
             /** @enum {string} */
             x: "step" | "time" | "relative";
         };
+        /** EventPage */
+        EventPage: {
+            items: components["schemas"]["RunEvent"][];
+            next: string | null;
+        };
         /** EventsUpdate */
         EventsUpdate: {
             events: components["schemas"]["RunEvent"][];
@@ -1557,6 +1631,15 @@ export interface components {
         ProjectChange: {
             retention_s?: number | null;
         };
+        /** ProjectRules */
+        ProjectRules: {
+            changed_at: string | null;
+            changed_by: string | null;
+            names: string[];
+            project: string;
+            /** @default  */
+            text: string;
+        };
         /** RankProfile */
         RankProfile: {
             argmax: (number | null)[];
@@ -1623,6 +1706,10 @@ export interface components {
             attempt: number;
             x: number;
         };
+        /** RulesChange */
+        RulesChange: {
+            text: string;
+        };
         /** Run */
         Run: {
             attempts: components["schemas"]["Attempt"][];
@@ -1674,12 +1761,22 @@ export interface components {
         /** RunEvent */
         RunEvent: {
             attempt: number | null;
+            certainty: string | null;
             data: {
                 [key: string]: unknown;
             };
+            detected_at: string | null;
+            detector: string | null;
+            devices: number[];
             ended_at: string | null;
             id: string;
+            nodes: string[];
+            project: string | null;
             rank: number | null;
+            ranks: number[];
+            run: string | null;
+            run_name: string | null;
+            severity: string | null;
             started_at: string;
             step: number | null;
             /** @default  */
@@ -2505,6 +2602,51 @@ export interface operations {
             };
         };
     };
+    list_all_events: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                run?: string | null;
+                type?: string | null;
+                certainty?: string | null;
+                severity?: string | null;
+                since?: string | null;
+                by?: "detectors" | "writers" | "all";
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     get_goodput: {
         parameters: {
             query?: {
@@ -2606,6 +2748,7 @@ export interface operations {
             query?: {
                 runs?: boolean;
                 run?: string[] | null;
+                events?: boolean;
                 metrics?: string[] | null;
             };
             header?: never;
@@ -2930,6 +3073,84 @@ export interface operations {
             };
         };
     };
+    get_rules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRules"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    change_rules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RulesChange"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRules"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_runs: {
         parameters: {
             query?: {
@@ -3126,6 +3347,10 @@ export interface operations {
         parameters: {
             query?: {
                 type?: string | null;
+                certainty?: string | null;
+                severity?: string | null;
+                since?: string | null;
+                by?: "detectors" | "writers" | "all";
             };
             header?: never;
             path: {
@@ -3142,6 +3367,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunEvent"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunEvent"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -30,12 +30,22 @@ class LiveClient:
 
     Args:
         all_runs: tell of every run in the principal's projects.
+        all_events: tell of what detectors see in any of them.
         runs: runs whose points, output and events are told, too.
         metrics: newest values that it wants of a run.
     """
 
-    def __init__(self, principal: Principal, *, all_runs: bool, runs: frozenset[str], metrics: Metrics = FIRST) -> None:
+    def __init__(
+        self,
+        principal: Principal,
+        *,
+        all_runs: bool,
+        runs: frozenset[str],
+        metrics: Metrics = FIRST,
+        all_events: bool = False,
+    ) -> None:
         self.principal = principal
+        self.all_events = all_events
         self.all_runs = all_runs
         self.runs = runs
         self.metrics = metrics
@@ -44,7 +54,8 @@ class LiveClient:
     def watches(self, change: Change) -> bool:
         """Whether this client is told of the run at all."""
         listed = self.all_runs and change.project != NODES_PROJECT
-        return (listed or change.run in self.runs) and self.principal.sees(change.project)
+        wanted = listed or change.run in self.runs or (self.all_events and bool(change.events))
+        return wanted and self.principal.sees(change.project)
 
     def put(self, message: bytes | None) -> None:
         """Queue a message; where the queue is full, everything in it is replaced by ``resync``."""
@@ -140,11 +151,12 @@ class LiveHub:
         heads = {metrics: await self._heads(changes, metrics) for metrics in {one.metrics for one in self._clients}}
         for change in changes:
             removed = [_message(RunRemoved(change.run))] if change.removed else []
-            details = await self._details(change)
+            details, detected = await self._details(change), _detected(change)
             for client in list(self._clients):
                 if client.watches(change):
                     head = removed or heads.get(client.metrics, {}).get(change.run, [])
-                    for message in head + (details if change.run in client.runs else []):
+                    seen = detected if client.all_events else []
+                    for message in head + (details if change.run in client.runs else seen):
                         client.put(message)
 
     async def _heads(self, changes: Sequence[Change], metrics: Metrics) -> dict[str, list[bytes]]:
@@ -166,6 +178,12 @@ class LiveHub:
             counts = await asyncio.to_thread(self._line_counts, change.project, change.run)
             updates.append(LogsUpdate(change.run, dict(counts)))
         return [_message(update) for update in updates]
+
+
+def _detected(change: Change) -> list[bytes]:
+    """What is told to those who follow the detectors' events of all runs."""
+    seen = [event for event in change.events if event.detector is not None]
+    return [_message(EventsUpdate(change.run, seen))] if seen else []
 
 
 def _merged(one: Change, other: Change) -> Change:

@@ -20,6 +20,7 @@ from stepward.model.resources import Chart, Run, Series, instant, microseconds
 from stepward.model.words import NODES_PROJECT
 from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog import Principal
+from stepward.store.catalog.events import EventFilter
 from stepward.store.points.protocol import MAX_BUCKETS, By, ChartQuery
 
 _OF_JOBS = "system/job/"
@@ -133,7 +134,7 @@ class Allocation(NamedTuple):
 def _allocations(parts: Parts, who: Principal, run: Run) -> list[Allocation]:
     """The nodes of a run's attempts: as the scheduler told of the allocation, else as long as the attempt was."""
     told: dict[tuple[int, str], Allocation] = {}
-    for event in parts.runs.events(who.projects, run.id, "allocation"):
+    for event in parts.events.of_run(who.projects, run.id, EventFilter(types=["allocation"])):
         names = event.data.get("nodes")
         for name in names if isinstance(names, list) and event.attempt is not None else ():
             began, ended = (

@@ -14,8 +14,11 @@ from stepward.clusters.queues import Queues
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
+from stepward.observe.observer import Observer
+from stepward.observe.rules import UserRules
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
 from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
@@ -79,6 +82,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     cookie_path: str
     origins: frozenset[str]
     runs: Runs
+    events: StoredEvents
+    rules: UserRules
+    observer: Observer
     edits: Edits
     claims: Claims
     retention: Retention

@@ -15,6 +15,7 @@ from stepward.api import (
     backups,
     claims,
     clusters,
+    events,
     goodput,
     health,
     ingest,
@@ -37,7 +38,7 @@ from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
 MODULES = (
-    actions, backups, claims, clusters, goodput, health, ingest, jobs, logs, measures, nodes, points, projects, runs,
+    actions, backups, claims, clusters, events, goodput, health, ingest, jobs, logs, measures, nodes, points, projects, runs,
     session, tokens, updates,
 )  # fmt: skip
 

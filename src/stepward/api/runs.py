@@ -1,4 +1,4 @@
-"""Runs: pages, one run, its configuration, sources and events; what people may change; deleting."""
+"""Runs: pages, one run, its configuration and sources; what people may change; deleting."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from stepward.api import deletion
 from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import EDITOR, Who, visible_project
 from stepward.api.parts import Given, Parts
-from stepward.model.resources import Run, RunChange, RunConfig, RunEvent, RunPage, Source
+from stepward.model.resources import Run, RunChange, RunConfig, RunPage, Source
 from stepward.store.catalog import Metrics, Principal
 
 
@@ -80,12 +80,4 @@ def list_sources(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]
     return answer(request, parts.runs.sources(who.projects, run))
 
 
-@get("/api/v1/runs/{run:str}/events", operation_id="list_events", sync_to_thread=True)
-def list_events(
-    request: AnyRequest, parts: Given, who: Who, run: FromPath[str], type: FromQuery[str | None] = None
-) -> Response[list[RunEvent]]:
-    """The newest 5,000 events, oldest first; of one ``type``, or all."""
-    return answer(request, parts.runs.events(who.projects, run, type))
-
-
-ROUTES = [list_runs, get_run, change_run, delete_run, get_run_config, list_sources, list_events]
+ROUTES = [list_runs, get_run, change_run, delete_run, get_run_config, list_sources]

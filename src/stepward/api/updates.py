@@ -1,4 +1,5 @@
-"""The stream of live updates (server-sent events): ``runs=1`` for all runs, ``run=<id>`` for the details of some.
+"""The stream of live updates (server-sent events): ``runs=1`` for all runs, ``run=<id>`` for the details of some,
+``events=1`` for what detectors see in any run.
 
 ``metrics`` names the newest values that travel with a run, as in the list of runs.
 """
@@ -32,12 +33,15 @@ async def watch(
     who: Who,
     runs: FromQuery[bool] = False,
     run: FromQuery[list[str] | None] = None,
+    events: FromQuery[bool] = False,
     metrics: FromQuery[list[str] | None] = None,
 ) -> Stream:
     """Events ``run``, ``run_removed``, ``points``, ``logs``, ``events``; ``resync`` says: read everything again."""
     if len(run or []) > MAX_WATCHED:
         raise UsageError(f"at most {MAX_WATCHED} runs can be watched in one stream", code="too_many_watched")
-    client = LiveClient(who, all_runs=runs, runs=frozenset(run or []), metrics=Metrics.asked(metrics))
+    client = LiveClient(
+        who, all_runs=runs, runs=frozenset(run or []), metrics=Metrics.asked(metrics), all_events=events
+    )
     token, cookie = bearer(request), request.cookies.get(parts.cookie, "")
 
     def allowed() -> bool:

@@ -42,6 +42,7 @@ COMMANDS: dict[str, Place] = {
     "watch": Place("stepward.cli.watch", _RUNS),
     "logs": Place("stepward.cli.logs", _RUNS),
     "diff": Place("stepward.cli.diff", _RUNS),
+    "events": Place("stepward.cli.events", _RUNS),
     "diagnose": Place("stepward.cli.diagnose", _RUNS),
     "goodput": Place("stepward.cli.goodput", _RUNS),
     "export": Place("stepward.cli.export", _RUNS),

@@ -1,6 +1,8 @@
 """``stepward project``: the projects, and how long each keeps the runs that have ended."""
 
+import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +10,7 @@ import typer
 from stepward.cli.connection import connect
 from stepward.cli.figures import ago, lasting
 from stepward.cli.table import Column, Format, FormatOption, show, write_json
-from stepward.cli.text import safe
+from stepward.cli.text import plain, safe
 from stepward.cli.token import span
 from stepward.model.resources import Project, ProjectChange
 
@@ -51,6 +53,34 @@ def set_(
     would, deletes = ("would keep", "would delete") if dry_run else ("keeps", "deletes")
     runs = "1 run" if changed.expired == 1 else f"{changed.expired} runs"
     print(f"{safe(changed.name)} {would} ended runs {kept(changed)}; that {deletes} {runs} now")
+
+
+@app.command("rules")
+def rules(
+    project: Annotated[str, typer.Argument(metavar="NAME", help="Name of the project.")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="TOML that takes the place of all rules; `-` reads stdin.")
+    ] = None,
+    *,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the rules by which a project judges metrics, or put those of a file in their place."""
+    client = connect()
+    if file is None:
+        found = client.rules(project)
+        if output is Format.JSON:
+            write_json(found)
+        elif found.text:
+            print("\n".join(plain(line) for line in found.text.splitlines()))
+        else:
+            print("no rules; docs/detect.md shows how to write some", file=sys.stderr)
+        return
+    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    changed = client.change_rules(project, text)
+    if output is Format.JSON:
+        write_json(changed)
+    else:
+        print(f"{safe(project)} has {len(changed.names)} rules: {safe(', '.join(changed.names)) or 'none'}")
 
 
 def kept(project: Project) -> str:

@@ -32,6 +32,7 @@ from stepward.model.nodes import Node, RunNode
 from stepward.model.resources import (
     Backup,
     Chart,
+    EventPage,
     Health,
     LoginLink,
     LogLine,
@@ -40,6 +41,8 @@ from stepward.model.resources import (
     NewToken,
     Project,
     ProjectChange,
+    ProjectRules,
+    RulesChange,
     Run,
     RunChange,
     RunConfig,
@@ -254,9 +257,25 @@ class Client:
         """The newest steps, with the seconds of each phase."""
         return self._get(f"{_run(run)}/steps", {"rank": rank, "last": last}, StepTable)
 
-    def events(self, run: str, *, type: str | None = None) -> list[RunEvent]:
-        """Events of a run."""
-        return self._get(f"{_run(run)}/events", {"type": type}, list[RunEvent])
+    def events(self, run: str, **filters: str | None) -> list[RunEvent]:
+        """The newest events of a run, oldest first; ``filters``: type, certainty, severity, since, by."""
+        return self._get(f"{_run(run)}/events", filters, list[RunEvent])
+
+    def event(self, run: str, event: str) -> RunEvent:
+        """One event of a run."""
+        return self._get(f"{_run(run)}/events/{_segment(event)}", {}, RunEvent)
+
+    def all_events(self, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> EventPage:
+        """What detectors saw in all runs, the newest first; ``filters`` as of ``events``, and project, run."""
+        return self._get("/api/v1/events", {"limit": limit, "cursor": cursor, **filters}, EventPage)
+
+    def rules(self, project: str) -> ProjectRules:
+        """The rules by which a project's people judge metrics."""
+        return self._get(f"/api/v1/projects/{_segment(project)}/rules", {}, ProjectRules)
+
+    def change_rules(self, project: str, text: str) -> ProjectRules:
+        """Put rules in place of all that a project has."""
+        return self._send("PUT", f"/api/v1/projects/{_segment(project)}/rules", RulesChange(text), ProjectRules)
 
     def log_streams(self, run: str) -> list[LogStream]:
         """The streams of output that a run has."""
@@ -291,9 +310,13 @@ class Client:
         with open_lines(self.server, self._token, f"{_run(run)}/export") as lines:
             yield from lines
 
-    def live(self, *, runs: bool = False, run: list[str] | None = None) -> Live:
-        """Live updates of all runs (``runs``) and of the details of some (``run``), without newest values."""
-        asked = [("metrics", "")] + [("runs", "1")] * runs + [("run", one) for one in run or []]
+    def live(self, *, runs: bool = False, run: list[str] | None = None, events: bool = False) -> Live:
+        """Live updates of all runs (``runs``), of the details of some (``run``), of what detectors see in any (``events``).
+
+        Runs come without newest values.
+        """
+        asked = [("metrics", "")] + [("runs", "1")] * runs + [("events", "1")] * events
+        asked += [("run", one) for one in run or []]
         return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
 
     # ── jobs ──

@@ -323,7 +323,18 @@ class LogPage(msgspec.Struct, kw_only=True):
 
 
 class RunEvent(msgspec.Struct, kw_only=True):
-    """An event of a run, as its writer or a detector reported it."""
+    """An event of a run, as its writer or a detector reported it.
+
+    Attributes:
+        ended_at: None where it is an instant, or where a detector says that it lasts.
+        run: where events of several runs are shown.
+        detector: name and version of the detector; None where a writer reported it, which has none of the following.
+        certainty: ``suspected``, then ``confirmed`` or ``withdrawn``.
+        severity: ``info``, ``warning``, ``critical``.
+        detected_at: instant of what made the detector say this.
+        ranks, nodes, devices: whom it is about; empty where it cannot be localised (``data["unknown"]`` says why).
+        data: a writer's own words, or a detector's figures.
+    """
 
     id: str
     type: str
@@ -334,6 +345,39 @@ class RunEvent(msgspec.Struct, kw_only=True):
     rank: int | None = None
     title: str = ""
     data: dict[str, Any] = {}
+    run: str | None = None
+    run_name: str | None = None
+    project: str | None = None
+    detector: str | None = None
+    certainty: str | None = None
+    severity: str | None = None
+    detected_at: str | None = None
+    ranks: list[int] = []
+    nodes: list[str] = []
+    devices: list[int] = []
+
+
+class EventPage(msgspec.Struct):
+    """Events of several runs, the newest first; ``next`` is the cursor of the following page."""
+
+    items: list[RunEvent]
+    next: str | None = None
+
+
+class ProjectRules(msgspec.Struct, kw_only=True):
+    """The rules by which a project's people judge metrics: the TOML of docs/detect.md, and the names in it."""
+
+    project: str
+    text: str = ""
+    names: list[str] = []
+    changed_at: str | None = None
+    changed_by: str | None = None
+
+
+class RulesChange(msgspec.Struct):
+    """New rules in place of all old ones, as TOML."""
+
+    text: str
 
 
 class Project(msgspec.Struct, kw_only=True):

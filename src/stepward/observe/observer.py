@@ -21,7 +21,7 @@ from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.observe.lines import LineReader, Place
 from stepward.observe.replay import Replay, attempt_of
 from stepward.observe.signals import RunSignals, attempt_end, clock_error, of_points, of_steps
-from stepward.store.catalog.detected import DetectedEvents, EventRow
+from stepward.store.catalog.detected import DetectedEvents, EventRow, event_id
 
 QUEUED_POINTS = 2_000_000
 """Points of frames that wait; beyond, frames are left out and their runs replayed."""
@@ -82,6 +82,7 @@ class Observer:
         self._queue: deque[FrameRows] = deque()
         self._points = 0
         self._missed: set[tuple[str, str]] = set()
+        self._judged_anew: set[str] = set()
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="observe", daemon=True)
@@ -110,6 +111,12 @@ class Observer:
                     self._queue.append(row)
         self._wake.set()
 
+    def judge_anew(self, project: str) -> None:
+        """The rules of a project have changed: its runs are read from the stores again; any thread may call."""
+        with self._lock:
+            self._judged_anew.add(project)
+        self._wake.set()
+
     def _work(self) -> None:
         second = self._clock()
         while not self._stopped.is_set():
@@ -118,8 +125,11 @@ class Observer:
             with self._lock:
                 rows, self._queue, self._points = self._queue, deque(), 0
                 missed, self._missed = self._missed, set()
+                anew, self._judged_anew = self._judged_anew, set()
             for project, run in missed:
                 self._run(project, run).stale = True
+            for watched in self._runs.values():
+                watched.stale |= watched.project in anew
             for row in rows:
                 self._guarded(row.frame.run, partial(self._take, row))
             now = self._clock()
@@ -244,17 +254,27 @@ class Observer:
 
 def event_row(event: Detected) -> EventRow:
     """An event as the catalog keeps it."""
+    figures = dict(event.data)
+    if isinstance(figures.get("follows"), str):
+        figures["follows"] = event_id(figures["follows"])
     data = {
-        "certainty": event.certainty.value,
-        "severity": event.severity,
-        "detector": event.detector,
         "detected_at": event.detected_at,
         "ranks": list(event.ranks),
         "nodes": list(event.nodes),
         "devices": list(event.devices),
-        "figures": event.data,
+        "figures": figures,
     }
-    rank = event.ranks[0] if len(event.ranks) == 1 else None
     return EventRow(
-        event.id, event.type, event.attempt, rank, event.step, event.started_at, event.ended_at, event.title, data
+        id=event_id(event.id),
+        type=event.type,
+        detector=event.detector,
+        certainty=event.certainty.value,
+        severity=event.severity,
+        attempt=event.attempt,
+        rank=event.ranks[0] if len(event.ranks) == 1 else None,
+        step=event.step,
+        started_at=event.started_at,
+        ended_at=event.ended_at,
+        title=event.title,
+        data=data,
     )

@@ -42,6 +42,7 @@ from stepward.model.resources import Backup
 from stepward.observe.lines import LineReader
 from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
+from stepward.observe.rules import UserRules
 from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
@@ -63,8 +64,10 @@ from stepward.store.catalog import (
 )
 from stepward.store.catalog.actions import Actions
 from stepward.store.catalog.detected import DetectedEvents
+from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
+from stepward.store.catalog.rules import StoredRules
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -152,7 +155,8 @@ class Server:
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
         lines, detected = LineReader(logs), DetectedEvents(self.catalog, listener)
-        self.observer = Observer(Replay(points, lines, detected), lines, detected, now_us)
+        rules = UserRules(StoredRules(self.catalog), now_us)
+        self.observer = Observer(Replay(points, lines, detected), lines, detected, now_us, rules=rules.of)
         ledgers = Ledgers(self.catalog, LEDGER_VERSION)
         reporting = Reporting(access, self.url)
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
@@ -177,6 +181,9 @@ class Server:
             cookie_path=self.root_path or "/",
             origins=frozenset(self.settings.allowed_hosts),
             runs=runs,
+            events=StoredEvents(self.catalog),
+            rules=rules,
+            observer=self.observer,
             edits=Edits(self.catalog, hearing, now_us, listener),
             claims=Claims(self.catalog),
             retention=Retention(self.catalog, now_us),

@@ -10,6 +10,7 @@ from stepward.model.frames import Source
 from stepward.model.identity import derived_run_id
 from stepward.model.words import SourceKind
 from stepward.store.catalog import Access, CatalogApplier, Claims, Edits, Retention, Runs, open_database
+from stepward.store.catalog.events import StoredEvents
 
 S = 1_000_000
 T0 = 1_800_000_000 * S
@@ -28,6 +29,7 @@ class Bench:
             self.database, self.hearing, self.changes.extend, lambda *what: self.abandoned.append(what)
         )
         self.runs = Runs(self.database, self.hearing, self.clock)
+        self.events = StoredEvents(self.database)
         self.edits = Edits(self.database, self.hearing, self.clock, self.changes.extend)
         self.retention = Retention(self.database, self.clock)
         self.access = Access(self.database, self.clock)

@@ -242,7 +242,7 @@ def test_an_open_hang_event_hangs_until_it_is_closed(bench):
     assert bench.get().state is State.HUNG
     writer.send(("events", Events([Event(id="h", type="hang", started_at=T0, ended_at=T0 + 1)])))
     assert bench.get().state is State.RUNNING
-    (event,) = bench.runs.events(None, bench.run())
+    (event,) = bench.events.of_run(None, bench.run())
     assert (event.id, event.attempt, event.rank) == ("h", 1, 0)
 
 
@@ -376,7 +376,7 @@ def test_no_content_of_a_frame_makes_its_application_fail(tmp_path_factory, fram
             )
         run = bench.get()
         msgspec.json.encode([run, bench.runs.sources(None, run.id), bench.runs.config(None, run.id)])
-        msgspec.json.encode([bench.runs.events(None, run.id), bench.runs.page(None)])
+        msgspec.json.encode([bench.events.of_run(None, run.id), bench.runs.page(None)])
         bench.edits.judge_live()
     finally:
         bench.database.close()

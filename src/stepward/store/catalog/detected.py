@@ -1,9 +1,11 @@
 """What detectors said, beside the events that writers sent: kept, replaced, taken back.
 
-A detector's event has the id ``d:<id of the detector>``; its certainty, severity, detector, ranks, nodes and figures are its
-``data``. Writers' events are never touched here.
+What detectors call an event is as long as an attempt's key may be; here it has an id that fits into a path. Ranks, nodes and
+figures are in its ``data``, its certainty there, too, where the ledger looks. Writers' events are never touched here.
 """
 
+import hashlib
+from base64 import b32encode
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,9 +16,12 @@ from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import int64, maybe_int64, text, tree
 from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
+from stepward.store.catalog.events import WITHDRAWN
+from stepward.store.catalog.launches import Inside
 from stepward.store.catalog.reading import run_event
 
-PREFIX = "d:"
+PREFIX = "det_"
+"""With which the ids of detectors' events begin."""
 _AT_ONCE = 500
 
 
@@ -38,10 +43,13 @@ class EndedAttempt(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """A detector's event; times in µs on the server's clock."""
+    """A detector's event; ``id`` from ``event_id``, times in µs on the server's clock."""
 
     id: str
     type: str
+    detector: str
+    certainty: str
+    severity: str
     attempt: str
     rank: int | None
     step: int | None
@@ -112,48 +120,73 @@ class DetectedEvents:
             rows = connection.execute(sa.select(table.c.key, table.c.number).where(table.c.run == run))
             return {row.key: row.number for row in rows}
 
+    def of(self, run: str) -> dict[str, RunEvent]:
+        """The detectors' events of a run, by id; withdrawn ones are among them."""
+        with self._database.read() as connection:
+            return {event.id: event for event in self._events(connection, run)}
+
     def keep(self, project: str, run: str, events: Sequence[EventRow], *, only: bool = False) -> list[RunEvent]:
         """Write events; with ``only``, those of detectors that are not among them are taken away.
+
+        Who follows the run is told of those that were taken away, too, as withdrawn.
 
         Returns:
             The events as they stand, if the run exists.
         """
         rows = [_row(run, event) for event in {event.id: event for event in events}.values()]
-        table = schema.events
+        table, gone = schema.events, list[RunEvent]()
         with self._database.write() as connection:
-            # What is kept about a run beside its events, as its ledger, is then known to be old.
-            changed = sa.update(schema.runs).where(schema.runs.c.id == run).values(changes=schema.runs.c.changes + 1)
-            if connection.execute(changed).rowcount == 0:
+            if connection.execute(sa.select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is None:
                 return []
             if only:
-                mine = sa.and_(table.c.run == run, table.c.id.startswith(PREFIX, autoescape=True))
-                old = {row.id for row in connection.execute(sa.select(table.c.id).where(mine))}
-                for part in _parts(sorted(old - {row["id"] for row in rows})):
+                kept = {row["id"] for row in rows}
+                gone = [event for event in self._events(connection, run) if event.id not in kept]
+                for part in _parts(event.id for event in gone):
                     connection.execute(sa.delete(table).where(table.c.run == run, table.c.id.in_(part)))
             upsert(connection, table, rows)
-            numbers = dict(
-                connection.execute(
-                    sa.select(schema.attempts.c.key, schema.attempts.c.number).where(schema.attempts.c.run == run)
-                ).all()
-            )
-        told = [run_event(row, numbers.get(row["attempt"])) for row in rows]
-        if told or only:
-            self._listener([Change(project=project, run=run, events=told)])
+            inside = _inside(connection, run)
+        told = [run_event(row, inside.number_at(row["attempt"], row["started_at"])) for row in rows]
+        if told or gone:
+            for event in gone:
+                event.certainty = WITHDRAWN
+            self._listener([Change(project=project, run=run, events=[*told, *gone])])
         return told
+
+    @staticmethod
+    def _events(connection: sa.Connection, run: str) -> list[RunEvent]:
+        table, inside = schema.events, _inside(connection, run)
+        query = sa.select(table).where(table.c.run == run, table.c.detector.is_not(None))
+        rows = [dict(row) for row in connection.execute(query.order_by(table.c.started_at, table.c.id)).mappings()]
+        return [run_event(row, inside.number_at(row["attempt"], row["started_at"])) for row in rows]
+
+
+def event_id(detected: str) -> str:
+    """The catalog's id of what a detector calls an event: the same at each replay."""
+    digest = b32encode(hashlib.sha256(detected.encode(errors="surrogatepass")).digest())
+    return PREFIX + digest.decode("ascii").lower()[:26]
+
+
+def _inside(connection: sa.Connection, run: str) -> Inside:
+    table = schema.attempts
+    query = sa.select(table).where(table.c.run == run).order_by(table.c.number)
+    return Inside([dict(row) for row in connection.execute(query).mappings()])
 
 
 def _row(run: str, event: EventRow) -> dict[str, Any]:
     return {
         "run": run,
-        "id": text(PREFIX + event.id),
+        "id": event.id,
         "type": text(event.type),
+        "detector": text(event.detector),
+        "certainty": text(event.certainty, 16),
+        "severity": text(event.severity, 16),
         "attempt": text(event.attempt),
         "rank": event.rank,
         "step": maybe_int64(event.step),
         "started_at": int64(event.started_at),
         "ended_at": maybe_int64(event.ended_at),
         "title": text(event.title),
-        "data": tree(event.data),
+        "data": tree({"certainty": event.certainty, **event.data}),
     }
 
 

@@ -60,7 +60,7 @@ class Order:
 
         Two, because an index gives the present values in order, while «missing last» in one query sorts all runs.
         """
-        last = None if cursor is None else self._read(cursor)
+        last = None if cursor is None else unpacked(cursor, self.sort)
         present, missing = self._present(where, last), self._missing(where, last)
         if last is not None and last.value is None:
             return [missing]
@@ -69,8 +69,7 @@ class Order:
 
     def cursor(self, row: Mapping[str, Any]) -> str:
         """The cursor behind a row of ``queries``."""
-        packed = msgspec.msgpack.encode(Cursor(self.sort, row["_value"], row["id"]))
-        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+        return packed(Cursor(self.sort, row["_value"], row["id"]))
 
     def _present(self, where: sa.ColumnElement[bool], last: Cursor | None) -> sa.Select[Any]:
         # The id of the table that holds the value, so that one index serves both the value and the ties.
@@ -97,15 +96,26 @@ class Order:
             query = query.where(runs.c.id < last.id if self._descending else runs.c.id > last.id)
         return query.order_by(sa.desc(runs.c.id) if self._descending else sa.asc(runs.c.id))
 
-    def _read(self, cursor: str) -> Cursor:
-        try:
-            packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-            last = msgspec.msgpack.decode(packed, type=Cursor)
-        except (binascii.Error, ValueError, msgspec.MsgspecError):
-            raise _bad_cursor("it is not one of ours") from None
-        if last.sort != self.sort:
-            raise _bad_cursor(f"it belongs to the order {last.sort!r}")
-        return last
+
+def packed(cursor: Cursor) -> str:
+    """A cursor as clients carry it."""
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
+
+
+def unpacked(text: str, sort: str) -> Cursor:
+    """The cursor that a client brings back.
+
+    Raises:
+        UsageError: ``bad_cursor``: it is none, or of another order than ``sort``.
+    """
+    try:
+        content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        last = msgspec.msgpack.decode(content, type=Cursor)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise _bad_cursor("it is not one of ours") from None
+    if last.sort != sort:
+        raise _bad_cursor(f"it belongs to the order {last.sort!r}")
+    return last
 
 
 def _bad_sort(sort: str, why: str) -> UsageError:

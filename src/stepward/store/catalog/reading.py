@@ -92,8 +92,9 @@ def source_resource(row: Row, attempt: Row, reaped: Sequence[Exit], hearing: Hea
 
 
 def run_event(row: Row, attempt: int | None) -> RunEvent:
-    """A row of ``events``."""
-    return RunEvent(
+    """A row of ``events``. What a detector says of ranks and nodes rests in ``data``, its figures below ``figures``."""
+    data = msgspec.convert(row["data"], dict[str, Any])
+    event = RunEvent(
         id=row["id"],
         type=row["type"],
         started_at=instant(row["started_at"]),
@@ -102,5 +103,11 @@ def run_event(row: Row, attempt: int | None) -> RunEvent:
         step=row["step"],
         rank=row["rank"],
         title=row["title"],
-        data=msgspec.convert(row["data"], dict[str, Any]),
+        data=data,
     )
+    if row.get("detector") is not None:
+        event.detector, event.certainty, event.severity = row["detector"], row["certainty"], row["severity"]
+        event.detected_at = maybe_instant(data.get("detected_at"))
+        event.ranks, event.nodes, event.devices = data.get("ranks", []), data.get("nodes", []), data.get("devices", [])
+        event.data = data.get("figures", {})
+    return event

@@ -1,4 +1,4 @@
-"""Reading runs: pages, one run, its configuration, sources, events, history.
+"""Reading runs: pages, one run, its configuration, sources, history.
 
 ``projects`` arguments are the projects that the caller may see, None for all. A run that the caller may not see does not
 exist for it.
@@ -15,7 +15,7 @@ from stepward.ingest.hearing import Hearing
 from stepward.model.filters import parse
 from stepward.model.identity import RUN_ID
 from stepward.model.launches import attempt_numbers, outer_keys
-from stepward.model.resources import Run, RunConfig, RunEvent, RunPage, Source
+from stepward.model.resources import Run, RunConfig, RunPage, Source
 from stepward.model.words import DEFAULT_PROJECT, NODES_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.database import Database
@@ -26,16 +26,14 @@ from stepward.store.catalog.newest import ALL, FIRST, Metrics
 from stepward.store.catalog.paging import Order
 from stepward.store.catalog.reading import (
     attempt_resource,
-    run_event,
     run_resource,
     source_resource,
 )
-from stepward.store.catalog.schema import attempts, configs, events, launches, runs, sources, tags
+from stepward.store.catalog.schema import attempts, configs, launches, runs, sources, tags
 from stepward.store.catalog.standing import place_of, reaped_ranks, vouched_rows
 
 Projects = Sequence[str] | None
 MAX_PAGE = 500
-MAX_EVENTS = 5000
 MAX_TAGS = 100
 
 
@@ -156,19 +154,6 @@ class Runs:
             for row in rows
         ]
         return sorted(all_sources, key=lambda source: (source.attempt, source.kind, source.rank or 0, source.writer))
-
-    def events(self, projects: Projects, named: str, type: str | None = None) -> list[RunEvent]:
-        """The newest events of a run, oldest first; at most ``MAX_EVENTS``."""
-        with self._database.read() as connection:
-            run = find(connection, projects, named)["id"]
-            found = connection.execute(sa.select(attempts).where(attempts.c.run == run)).mappings()
-            inside = Inside(map(dict, found))
-            query = sa.select(events).where(events.c.run == run)
-            if type is not None:
-                query = query.where(events.c.type == type)
-            query = query.order_by(events.c.started_at.desc(), events.c.id.desc()).limit(MAX_EVENTS)
-            rows = connection.execute(query).mappings().all()
-        return [run_event(dict(row), inside.number_at(row["attempt"], row["started_at"])) for row in reversed(rows)]
 
     def _filled(self, connection: sa.Connection, rows: Sequence[dict[str, Any]], metrics: Metrics) -> list[Run]:
         found = {row["id"]: run_resource(row) for row in rows}

@@ -184,7 +184,27 @@ events = sa.Table(
     sa.Column("ended_at", _Time),
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("detector", _Name),  # name and version of the detector that said so; NULL: a writer did
+    sa.Column("certainty", sa.String(16)),  # of detectors
+    sa.Column("severity", sa.String(16)),  # of detectors
     sa.Index("events_by_start", "run", "started_at"),
+    sa.Index(
+        "events_detected",
+        "started_at",
+        "run",
+        "id",
+        sqlite_where=sa.text("detector IS NOT NULL"),
+        postgresql_where=sa.text("detector IS NOT NULL"),
+    ),
+)
+
+rules = sa.Table(  # of people, for the detectors
+    "rules",
+    metadata,
+    sa.Column("project", _Name, primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),  # TOML, parsed before it was kept
+    sa.Column("changed_at", _Time, nullable=False),
+    sa.Column("changed_by", _Name, nullable=False),
 )
 
 ledgers = sa.Table(  # where the time of a run that has ended went; good for the run as it was: changes, state, ended_at

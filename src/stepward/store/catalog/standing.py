@@ -169,7 +169,9 @@ class _Evidence:
         rows = connection.execute(sa.select(sources).where(sources.c.run.in_(wanted))).mappings()
         for row in vouched_rows(connection, rows):
             self._sources.setdefault(row["run"], {}).setdefault(row["attempt"], []).append(source_view(row))
-        open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None))
+        # A detector's word counts once it is confirmed; a writer's has no certainty.
+        sure = sa.or_(events.c.certainty.is_(None), events.c.certainty == "confirmed")
+        open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None), sure)
         query = sa.select(events.c.run, events.c.attempt, events.c.title).where(events.c.run.in_(wanted), open_hang)
         for hang in connection.execute(query):
             self._hangs[hang.run, hang.attempt] = hang.title or "a hang was reported"

@@ -65,3 +65,17 @@ def upgrade() -> None:
     )
     op.create_index("actions_by_cluster", "actions", ["cluster", "id"])
     op.create_index("actions_by_run", "actions", ["run", "id"])
+    op.add_column("events", sa.Column("detector", sa.String(1024)))
+    op.add_column("events", sa.Column("certainty", sa.String(16)))
+    op.add_column("events", sa.Column("severity", sa.String(16)))
+    detected = sa.text("detector IS NOT NULL")
+    op.create_index(
+        "events_detected", "events", ["started_at", "run", "id"], sqlite_where=detected, postgresql_where=detected
+    )
+    op.create_table(
+        "rules",
+        sa.Column("project", sa.String(1024), primary_key=True),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("changed_at", sa.BigInteger, nullable=False),
+        sa.Column("changed_by", sa.String(1024), nullable=False),
+    )
