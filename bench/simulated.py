@@ -245,7 +245,7 @@ def summary(judged: Sequence[Judged]) -> dict[str, Any]:
 def _show(seed: int, run: Judged) -> None:
     plan = run.simulation.plan
     head = f"{seed:5} {plan.layout.ranks:4} ranks {plan.telemetry.clocking:10} cv {plan.cv:.2f} rho {plan.rho:.1f}"
-    for fault in run.faults:
+    for fault in (one for one in run.faults if one.type):
         alarm = run.found.get(fault.id)
         said = (
             "MISSED"
