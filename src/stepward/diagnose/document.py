@@ -28,8 +28,20 @@ class InputNote(msgspec.Struct):
     why: str | None = None
 
 
+class ChartWindow(msgspec.Struct):
+    """Where to look in a chart."""
+
+    metric: str
+    from_t: str
+    to_t: str
+
+
 class Evidence(msgspec.Struct):
-    """A line that proves something, with its repeats."""
+    """A line that proves something, with its repeats.
+
+    Of a run that a server keeps, ``stream`` is the id of the stream of output in which the line stands, ``event`` the
+    event that a detector told, ``chart`` what a measurement looks like; each null where there is none.
+    """
 
     kind: str
     source: str
@@ -40,6 +52,9 @@ class Evidence(msgspec.Struct):
     rank: int | None
     node: str | None
     text: str
+    stream: str | None = None
+    event: str | None = None
+    chart: ChartWindow | None = None
 
 
 class Suspects(msgspec.Struct):
@@ -111,6 +126,21 @@ class Episode(msgspec.Struct):
     line: int
     label: str | None
     summary: str
+
+
+class StoredDiagnosis(msgspec.Struct, kw_only=True):
+    """A diagnosis that a server made, of one attempt of a run.
+
+    ``event`` is the event that it was made for, null where it was the attempt's end or somebody's wish; ``version`` is
+    that of the rules (``engine.VERSION``).
+    """
+
+    run: str
+    attempt: int | None
+    event: str | None
+    made_at: str
+    version: int
+    document: "Document"
 
 
 class Document(msgspec.Struct):

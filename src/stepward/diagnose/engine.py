@@ -7,18 +7,24 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 
+from stepward.detect.signals import Detected
 from stepward.diagnose.cascade import settle
 from stepward.diagnose.clues import Clue, Kind, Role, clue
+from stepward.diagnose.detected import event_clues, hurts
 from stepward.diagnose.document import Document
+from stepward.diagnose.figures import Statement
 from stepward.diagnose.lines import Line
 from stepward.diagnose.ranking import rank
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.report import document, nothing
 from stepward.diagnose.sources import Source
 from stepward.diagnose.stacks import stack_clues
+from stepward.diagnose.verdicts import SchedulerVerdict
 
 _FATAL = {9: ("host_oom", 0.1), 11: ("framework_bug", 0.5), 7: ("os_limits", 0.3), 4: ("framework_bug", 0.5)}
 """Signals that say something by themselves: label and added strength."""
+VERSION = 1
+"""Raised with every change after which the same inputs may give another document."""
 
 
 def diagnose(
@@ -27,6 +33,9 @@ def diagnose(
     zone: tzinfo = UTC,
     rank_pattern: re.Pattern[str] | None = None,
     exits: Sequence[tuple[int, int]] = (),
+    statements: Sequence[Statement] = (),
+    events: Sequence[Detected] = (),
+    scheduler: SchedulerVerdict | None = None,
 ) -> Document:
     """What ended or hurts the run that the sources speak of.
 
@@ -35,12 +44,17 @@ def diagnose(
         zone: zone of clocks that name none.
         rank_pattern: how this user's lines name their rank (group ``rank``, or the first).
         exits: (rank, exit code) that the caller knows, the first to end first.
+        statements: what the caller knows of metrics beside the inputs.
+        events: what detectors said of the run.
+        scheduler: how the run stands, as a caller knows that need not read it.
     """
     reading = Reading(zone, rank_pattern)
     try:
         for source in sources:
             reading.take(source, len(sources))
-        reading.clues += [*_exit_clues(exits), *_reader_clues(reading)]
+        reading.told(statements, scheduler)
+        reading.hurt = hurts(events)
+        reading.clues += [*_exit_clues(exits), *event_clues(events), *_reader_clues(reading)]
         settle(reading)
         return document(reading, rank(reading))
     except Exception as fault:

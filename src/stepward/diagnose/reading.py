@@ -5,7 +5,7 @@ Lines go through here once. What they add up to is the matter of ``cascade`` and
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 
 from stepward.diagnose.clocks import shown
@@ -61,6 +61,8 @@ class Reading:
         self.first_error: Line | None = None
         self._raising: dict[tuple[str, int | None, str | None], int] = {}
         self.compiled: dict[str, list[Line]] = defaultdict(list)
+        self.hurt = False
+        """Whether detectors saw it get worse."""
         self.attempts: list[tuple[int, Line]] = []
         self._matcher = Matcher(catalogue())
         self._folded: dict[tuple[str, str, str, int | None, str | None, int], Clue] = {}
@@ -68,9 +70,21 @@ class Reading:
         self._episode = 0
         self._labels: dict[int, int] = {}
 
+    def told(self, statements: Sequence[Statement], scheduler: SchedulerVerdict | None) -> None:
+        """Take what needs no reading."""
+        if statements:
+            self.kinds.add(Kind.METRICS)
+            self.statements += statements
+        if scheduler is not None:
+            self._settle(scheduler)
+            if scheduler.knows_exits:
+                self.kinds.add(Kind.SCHEDULER)
+
     def take(self, source: Source, of: int = 1) -> None:
         """Read one input (of so many) into clues; never raises for what it holds."""
         place = attribution(source.name, self._pattern, alone=source.alone)
+        if source.placed:
+            place = Attribution(source.rank, source.node, self._pattern)
         note = InputNote(source.name, source.kind or "unknown", place.rank, place.node)
         self.notes.append(note)
         lines = skim(source, self._matcher, of=of)
@@ -125,14 +139,17 @@ class Reading:
     def _scheduler(self, lines: list[Line]) -> None:
         self.kinds.add(Kind.SCHEDULER)
         for verdict in (read_slurm(lines), read_kubernetes(lines)):
-            if verdict.end:
-                self.scheduler.settle(verdict.end)
-            self.scheduler.says_oom |= verdict.says_oom
-            self.scheduler.knows_exits |= verdict.knows_exits
-            self.scheduler.nodes += verdict.nodes
-            self.scheduler.pod_nodes.update(verdict.pod_nodes)
-            self.clues += verdict.clues
+            self._settle(verdict)
         self._match_all(lines, Kind.SCHEDULER)
+
+    def _settle(self, verdict: SchedulerVerdict) -> None:
+        if verdict.end:
+            self.scheduler.settle(verdict.end)
+        self.scheduler.says_oom |= verdict.says_oom
+        self.scheduler.knows_exits |= verdict.knows_exits
+        self.scheduler.nodes += verdict.nodes
+        self.scheduler.pod_nodes.update(verdict.pod_nodes)
+        self.clues += verdict.clues
 
     def _match_all(self, lines: list[Line], kind: Kind) -> None:
         for line in lines:

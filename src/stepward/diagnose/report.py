@@ -58,9 +58,11 @@ def _outcome(reading: Reading, strong: list[Ranked]) -> Outcome:
         hurts_only = all(one.label in PERSISTENT for one in strong)
         return "degraded" if hurts_only and not bad else "failed"
     if ended_well(reading):
-        return "healthy"
+        return "degraded" if reading.hurt else "healthy"
     if bad:
         return "failed"
+    if reading.hurt:
+        return "degraded"
     return "healthy" if reading.progress.rows and not reading.metrics.flat else "unknown"
 
 

@@ -30,6 +30,13 @@ def skim(source: Source, matcher: Matcher, *, of: int = 1) -> Iterator[tuple[int
 
     ``of`` is the number of sources of the diagnosis: of many, less of each is read in full.
     """
+    for number, text in _given(source, matcher, of):
+        yield source.real(number), text
+    source.lines = source.real(source.lines)
+
+
+def _given(source: Source, matcher: Matcher, of: int) -> Iterator[tuple[int, str]]:
+    """The lines, numbered as the source gives them."""
     part = min(1.0, MANY / of)
     close, tail = max(100, int(HEAD * part)), max(300, int(TAIL * part))
     number, held = 1, b""

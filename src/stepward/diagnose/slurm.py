@@ -56,6 +56,13 @@ def read_slurm(lines: Iterable[Line]) -> SchedulerVerdict:
     return verdict
 
 
+def verdict_of(state: str, reason: str, line: Line) -> SchedulerVerdict:
+    """What one state in Slurm's words says, where somebody has asked the scheduler already; ``line`` tells people so."""
+    verdict = SchedulerVerdict()
+    _state(verdict, state, line, reason)
+    return verdict
+
+
 def _table(verdict: SchedulerVerdict, rows: list[tuple[dict[str, str], Line]]) -> None:
     jobs = [(row, line) for row, line in rows if "." not in row.get("JobID", row.get("JobIDRaw", ""))] or rows
     # Several rows of one job are its attempts (sacct -D): the last one is how it stands.

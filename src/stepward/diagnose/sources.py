@@ -34,6 +34,14 @@ class Source:
         self.truncated = False
         self.why: str | None = None
         self.lines = 0
+        self.placed = False
+        """Whether ``rank`` and ``node`` are known and not to be read from the name."""
+        self.rank: int | None = None
+        self.node: str | None = None
+
+    def real(self, number: int) -> int:
+        """Number in the whole input of the line that is the ``number``-th of what ``chunks`` gives."""
+        return number
 
     def chunks(self) -> Iterator[bytes]:
         """UTF-8 in pieces of about ``CHUNK`` bytes, each of whole lines."""

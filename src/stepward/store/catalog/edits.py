@@ -26,6 +26,7 @@ _OF_A_RUN = (
     schema.config_leaves,
     schema.tags,
     schema.events,
+    schema.diagnoses,
     schema.launches,
     schema.claims,
     schema.ledgers,

@@ -207,6 +207,17 @@ rules = sa.Table(  # of people, for the detectors
     sa.Column("changed_by", _Name, nullable=False),
 )
 
+diagnoses = sa.Table(
+    "diagnoses",
+    metadata,
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("attempt", _Name, primary_key=True),
+    sa.Column("event", _Name, primary_key=True),  # that it was made for; empty: the attempt itself
+    sa.Column("made_at", _Time, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),  # diagnose.engine.VERSION
+    sa.Column("document", sa.LargeBinary, nullable=False),  # JSON of diagnose.document.Document
+)
+
 ledgers = sa.Table(  # where the time of a run that has ended went; good for the run as it was: changes, state, ended_at
     "ledgers",
     metadata,

@@ -79,3 +79,12 @@ def upgrade() -> None:
         sa.Column("changed_at", sa.BigInteger, nullable=False),
         sa.Column("changed_by", sa.String(1024), nullable=False),
     )
+    op.create_table(
+        "diagnoses",
+        sa.Column("run", sa.String(64), primary_key=True),
+        sa.Column("attempt", sa.String(1024), primary_key=True),
+        sa.Column("event", sa.String(1024), primary_key=True),
+        sa.Column("made_at", sa.BigInteger, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("document", sa.LargeBinary, nullable=False),
+    )
