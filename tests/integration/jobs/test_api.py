@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import sys
 
 import pytest
 
@@ -125,9 +126,28 @@ def test_who_may_not_change_may_look(served, client, slurm, tmp_path):
                 change()
             assert caught.value.code == "not_allowed"
     assert slurm.job(job).state is State.RUNNING
-    assert viewer(served, ["p"]).actions().items == []
+    assert viewer(served, ["none of this"]).actions().items == []
     with pytest.raises(PermissionDenied):
         Client(served.url, client.create_token(NewToken(name="i", kind=TokenKind.INGEST)).secret).jobs("host")
+
+
+def test_a_job_leads_to_its_run_and_shows_what_the_run_kept(served, client, slurm, slurm_cluster, tmp_path):
+    env = {"STEPWARD_SERVER": served.url, "STEPWARD_TOKEN": served.token, "STEPWARD_DIR": str(tmp_path / "spool")}
+    command = [sys.executable, "-m", "stepward", "run", "--project", "p", "--", "echo", "kept by the run"]
+    job = client.submit_job("host", asked(tmp_path, *command, env=env, mem="500M")).id
+    assert ended(slurm, job).state is State.FINISHED
+    run = until(lambda: client.job("host", job).run, "the run of the job")
+    assert client.run(run).key == f"slurm:{slurm_cluster.slurm_name}:{job}"
+    # Whoever may see the run sees its output, administrator or not.
+    logs = until(lambda: (found := viewer(served, ["p"]).job_logs("host", job)).outputs and found, "the run's output")
+    assert logs.run == run and ["kept by the run"] in [[line.text for line in one.lines] for one in logs.outputs]
+    stranger = viewer(served, ["other"])
+    assert stranger.job("host", job).run is None
+    with pytest.raises(PermissionDenied):
+        stranger.job_logs("host", job)
+    client.change_job("host", job, "requeue", reason="once more")
+    assert [(one.kind, one.run) for one in viewer(served, ["p"]).actions().items] == [("requeue", run)]
+    client.change_job("host", job, "cancel")
 
 
 def test_output_that_is_not_the_jobs_own_is_not_shown(client, slurm, tmp_path):
