@@ -19,7 +19,7 @@ _COMPILE = Phase.COMPILE.value
 class RecompilationStorm(Detector):
     """Steps keep on being compiled after the warm-up.
 
-    Signal: phase ``compile`` inside or outside of steps, metrics of compile time, root lines labelled ``recompilation``.
+    Signal: phase ``compile`` inside or outside of steps, metrics of compile time, lines labelled ``recompilation``.
     Method: steps with a compile among the last 100 of the rank that compiles most; two are suspected, more than three confirm,
     and so do two that take 10 % of the time of those steps.
     Known false positives: a first evaluation, whose shapes are new.
@@ -57,8 +57,14 @@ class RecompilationStorm(Detector):
             )
 
     def hit(self, hit: Hit) -> None:
-        """The framework gave up on it."""
-        if hit.label == "recompilation" and hit.role == "root":
+        """The framework tells of a compile, or gave up on it."""
+        if hit.label != "recompilation":
+            return
+        if hit.role in ("either", "context"):
+            state = self.attempt.ranks.get(hit.rank) if hit.rank is not None else self.attempt.lead
+            if state is not None:
+                self._compiled(state, hit.time, state.step or 0, 0.0)
+        elif hit.role == "root":
             lead = self.attempt.lead
             if self._episode is None or self._episode.over:
                 self._episode = Episode(self, hit.time, step=lead.step if lead else None, title=hit.text[:200])

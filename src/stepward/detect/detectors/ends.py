@@ -15,6 +15,8 @@ TOGETHER_S = 2.0
 """SIGTERM on two ranks or more within 2 s: somebody takes the job away."""
 _ASKED = frozenset({"SIGTERM", "SIGINT", "SIGKILL"})
 _ASKED_CODES = frozenset({130, 137, 143})
+_ASKED_GENTLY = frozenset({"SIGTERM", "SIGINT"})
+_GENTLE_CODES = frozenset({130, 143})
 _CRASHED = frozenset({State.FAILED, State.CRASHED, State.LOST})
 _MEMORY = frozenset({"gpu_oom", "host_oom"})
 _OTHERS = _MEMORY | {"preemption", "user_cancelled"}
@@ -27,6 +29,11 @@ def _was_asked(end: RankEnded) -> bool:
     return end.signal in _ASKED or (end.signal is None and end.exit_code in _ASKED_CODES)
 
 
+def _was_asked_gently(end: RankEnded) -> bool:
+    """Whether it ended as ranks do that their launcher stops once another one has died."""
+    return end.signal in _ASKED_GENTLY or (end.signal is None and end.exit_code in _GENTLE_CODES)
+
+
 def _how(end: RankEnded) -> str:
     return end.signal or f"exit {end.exit_code}"
 
@@ -36,7 +43,8 @@ class Crash(Detector):
 
     Signal: ends of ranks and of the attempt, lines with their roles. Method: the first bad end by time (facts 4.1),
     unless that rank's lines are only echoes of somebody else's failure and another rank's are not (4.2 rule 5), or other
-    ranks had not been heard of since well before. An end
+    ranks had not been heard of since well before. A rank that its launcher stopped (SIGTERM) may be heard of before the one
+    that died: an end of another kind within 2 s takes its place. An end
     that a person or a scheduler may have asked for (SIGTERM, SIGINT, SIGKILL and their codes) is suspected until the
     attempt's state is known. No event of its own where the state or a line says out of memory, preempted, cancelled, time limit.
     Known false positives: a program that exits with a code that is not 0 on purpose.
@@ -65,7 +73,10 @@ class Crash(Detector):
 
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """The first bad end opens the event."""
-        if not state.failed or self._first is not None or (self._episode is None and self.attempt.ended_at is not None):
+        if self._first is not None:
+            self._instead(end, state)
+            return
+        if not state.failed or (self._episode is None and self.attempt.ended_at is not None):
             return
         self._first = end
         if self._episode is not None:
@@ -79,6 +90,17 @@ class Crash(Detector):
             self.scene.alarms.at(end.time + int(TOLD_S * US), self._late)
         else:
             self._episode.confirm(end.time, **self._words())
+
+    def _instead(self, end: RankEnded, state: RankState) -> None:
+        """The one that died, where the first that was heard of was only stopped for it."""
+        first, episode = self._first, self._episode
+        if first is None or episode is None or not state.failed:
+            return
+        soon = end.time - first.time <= TOGETHER_S * US
+        if soon and _was_asked_gently(first) and not _was_asked_gently(end):
+            self._first = end
+            words = self._words(episode.event.data)
+            (episode.confirm if episode.confirmed or not _was_asked(end) else episode.suspect)(end.time, **words)
 
     def attempt_ended(self, end: AttemptEnded) -> None:
         """The state decides."""

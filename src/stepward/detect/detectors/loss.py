@@ -19,8 +19,9 @@ RECOVERS = 200
 WINDOW = 200
 LEAST = 30
 ALONE = 3
-"""Samples in a row above the limit that count where no gradient norm is logged."""
+"""Samples in a row above the limit that count where no gradient norm is logged, or too seldom to show a peak."""
 FLOOR = 0.01
+TREND = 0.1
 RISING_STEPS = 500
 SKIPS = 5
 """A loss scaler skips single steps: five gradient norms in a row that are not finite are no skips."""
@@ -128,16 +129,17 @@ class _Spread:
         """Above this a sample stands out."""
         if self._age >= _EVERY:
             self._age, self._mad = 0, mad(self._sorted)
-        return self.middle + SPIKE_MADS * max(self._mad, FLOOR * abs(self.middle))
+        return self.middle + SPIKE_MADS * max(self._mad, FLOOR)
 
 
 class LossSpike(Detector):
     """The loss jumped, and came back or did not.
 
-    Signal: loss and gradient norm of the lowest rank that logs them. Method (facts 4.1, 5.3): loss above
-    median + 8 MAD of the last 200 samples is suspected; with a gradient norm above ten times its median within 3 steps, or,
-    where none is logged, three samples in a row, it is confirmed when it comes back within 200 steps, and is a divergence
-    when it does not. The smoothed loss diverges by itself when it is 10 % above its best and has risen for 500 steps.
+    Signal: loss and gradient norm of the lowest rank that logs them. Method (facts 4.1, 5.3): the logarithm of the loss over
+    its own trend (a mean over some 20 samples), above the median + 8 MAD of the last 200, is suspected; with a gradient norm
+    above ten times its median within 3 steps, or, where none is logged so near, three samples in a row, it is confirmed when
+    it comes back within 200 steps, and is a divergence when it does not. The smoothed loss diverges by itself when it is
+    10 % above its best and has risen for 500 steps.
     Known false positives: a change of the data on purpose; a loss around zero has no ratio and is not judged.
     """
 
@@ -154,7 +156,7 @@ class LossSpike(Detector):
         self._divergence: Episode | None = None
         self._above = 0
         self._backed = False
-        self._smooth = self._best = math.nan
+        self._trend = self._smooth = self._best = math.nan
         self._rose_from: tuple[int, int] | None = None
         self._norms = False
         self._last_step: int | None = None
@@ -198,13 +200,15 @@ class LossSpike(Detector):
             self._stride = step - self._last_step
         gap = max(1, self._stride)
         self._last_step = step
-        loss = self._loss
-        high = len(loss.newest) >= LEAST and sample.value > loss.limit()
-        if high:
-            self._higher(sample, step)
-        else:
-            loss.add(sample.value)
-            self._lower(sample, step)
+        if sample.value > 0:
+            loss, height = self._loss, math.log(sample.value)
+            above = 0.0 if math.isnan(self._trend) else height - self._trend
+            if len(loss.newest) >= LEAST and above > loss.limit():
+                self._higher(sample, step)
+            else:
+                loss.add(above)
+                self._trend = height if math.isnan(self._trend) else self._trend + TREND * above
+                self._lower(sample, step)
         self._smoothed(sample, step, gap)
 
     def _higher(self, sample: Sample, step: int) -> None:
@@ -212,14 +216,19 @@ class LossSpike(Detector):
         if self._spike is None or self._spike.over:
             if self._divergence is not None and not self._divergence.over:
                 return
-            data = {"value": sample.value, "limit": self._loss.limit(), "median": self._loss.middle}
+            data = {
+                "value": sample.value,
+                "limit": math.exp(self._trend + self._loss.limit()),
+                "usual": math.exp(self._trend),
+            }
             title = f"The loss jumped to {sample.value:.4g}"
             self._spike = Episode(self, sample.time, step=step, data=data, title=title)
             self._backed = False
             self._spike.suspect(sample.time)
             if self._jump_step is not None:
                 self._back(self._jump_step)
-        if not self._norms and self._above >= ALONE:
+        # Between two logged steps far apart a gradient's peak goes unseen.
+        if (not self._norms or self._stride > NEAR_STEPS) and self._above >= ALONE:
             self._backed = True
         spike, began = self._spike, self._spike.event.step
         if began is None or step - began <= RECOVERS:
@@ -227,7 +236,7 @@ class LossSpike(Detector):
         if self._backed:
             self._diverge(spike.event.started_at, began, sample, confirm=True)
         spike.end(sample.time, data={"became": self.DIVERGENCE if self._backed else "the new level"})
-        self._above, self._loss = 0, _Spread()
+        self._above, self._loss, self._trend = 0, _Spread(), math.nan
 
     def _lower(self, sample: Sample, step: int) -> None:
         self._above = 0

@@ -18,8 +18,8 @@ TRIM = 0.2
 LEARN = 3
 """Blocks of one's own from which on a run can be judged."""
 KEPT = 24
-UNSURE = 2.0
-"""Sigma of n blocks is taken as 1 + 2/n times what it seems: a level of few blocks is itself uncertain."""
+UNSURE = 1.0
+"""Sigma of n blocks is taken as 1 + 1/n times what it seems: a level of few blocks is itself uncertain."""
 EACH_SIGMAS = 3.0
 EACH_SIGMAS = 3.0
 CUSUM_SLACK, CUSUM_LIMIT, CLIP = 0.5, 8.0, 3.0
