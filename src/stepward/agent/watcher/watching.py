@@ -82,6 +82,8 @@ class Watcher:
                 took = time.monotonic() - began
                 over.wait(max(POLL_S, LOAD * took) - took)
         finally:
+            # Who ends a cluster cancels its jobs first and the watcher next: nobody after it could tell how they ended.
+            self._guarded("watching", self.turn)
             self._beating.stop(STOP_S)
             self._sender.stop(STOP_S)
 

@@ -27,6 +27,8 @@ ENDED_S = 1.0
 """A daemon that was not seen for so long has ended: between two of its forks it may be missed."""
 NODES_S = 90.0
 CANCEL_S = 10.0
+TELL_S = 20.0
+"""The watcher looks once more and tells the server how the jobs have ended."""
 GRACE_S = 5.0
 GONE_OR_LOST = ("unk", "down*", "idle*", "alloc*", "mix*", "drain*", "drng*", "comp*")
 
@@ -186,7 +188,8 @@ class LocalProvider:
     def _end_controller(self) -> None:
         # In this order: the controller tells slurmdbd of its end, slurmdbd the database, all through munged.
         for role in ("watcher", "slurmrestd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
-            processes.end(daemons.running(self.record, self.layout, role), grace_s=GRACE_S)
+            grace_s = TELL_S if role == "watcher" else GRACE_S
+            processes.end(daemons.running(self.record, self.layout, role), grace_s=grace_s)
 
     def _end_leftovers(self) -> None:
         left = self._all()
