@@ -124,7 +124,19 @@ def _of(slurm, array):
 
 def test_a_heterogeneous_job_is_one_with_parts(slurm, slurm_cluster):
     number = slurm_cluster.run(
-        "sbatch", "--parsable", "--mem=50M", "-J", "het", "-N1", ":", "--mem=50M", "-N1", "--wrap", "sleep 600"
+        "sbatch",
+        "--parsable",
+        "--mem=50M",
+        "-J",
+        "het",
+        "-o",
+        "/dev/null",
+        "-N1",
+        ":",
+        "--mem=50M",
+        "-N1",
+        "--wrap",
+        "sleep 600",
     ).strip()
     until(lambda: slurm.job(number).state is State.RUNNING, "the job")
     parts = {one.id: one for one in slurm.jobs() if one.het_job == int(number)}
