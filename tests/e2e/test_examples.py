@@ -13,13 +13,14 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = {
     "sdk.py": ("line", "loss", 199, 1),
     "jax_loop.py": ("jax-loop", "loss", 299, 1),
+    "slurm_resume.py": ("slurm-resume", "loss", 299, 1),
     "torch_ddp.py": ("torch-ddp", "loss", 199, 2),
     "hf_trainer.py": ("hf-trainer", "eval_loss", 60, 1),
     "lightning_fit.py": ("lightning-fit", "loss", 124, 1),
 }
 # Read at import: within a test STEPWARD_ variables are gone.
 FRAMEWORKS = os.environ.get("STEPWARD_FRAMEWORKS_PYTHON") or str(ROOT / ".venv-frameworks/bin/python")
-PLAIN = ("sdk.py", "jax_loop.py")
+PLAIN = ("sdk.py", "jax_loop.py", "slurm_resume.py")
 
 
 def interpreter(example):

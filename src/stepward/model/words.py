@@ -72,3 +72,7 @@ NODES_PROJECT = "_nodes"
 HEARTBEAT_S = 4.0
 MISSED_HEARTBEATS = 3
 """A source is lost after this many heartbeats did not come (ARCHITECTURE.md, states)."""
+
+REQUEUE_EXIT = 75
+"""Exit code of a program that saved before its end and asks to be started again: ``EX_TEMPFAIL`` of sysexits. Slurm's
+``RequeueExit`` knows it on clusters made by stepward; elsewhere a line in the batch script does (docs/resume.md)."""

@@ -16,13 +16,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from stepward.model.words import REQUEUE_EXIT
 from stepward.sdk import exits
 from stepward.sdk.checkpoint_folder import CheckpointFolder
 from stepward.spool.roots import warn
 
-REQUEUE_EXIT = 75
-"""Exit code after the last checkpoint: ``EX_TEMPFAIL`` of sysexits, "try again". Slurm's ``RequeueExit`` knows it on
-clusters made by stepward; elsewhere a line in the batch script does (docs/resume.md)."""
 AGREE_S = 1.0
 """How far ahead, in seconds of steps, the common step lies: every rank must see the note before it gets there."""
 LOOK_EVERY_S = 0.25

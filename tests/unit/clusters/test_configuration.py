@@ -44,6 +44,7 @@ def test_the_settings_pass_our_own_doctor(whole):
     assert [one for one in advise(conf | cgroup) if one.status != "ok"] == []
     assert conf["AuthInfo"].endswith(",cred_expire=5")
     assert (conf["JobRequeue"], conf["ReturnToService"], conf["SlurmdTimeout"]) == ("1", "1", "30")
+    assert conf["RequeueExit"] == "75"
     assert "NoInAddrAny" in conf["CommunicationParameters"]
     assert conf["AccountingStoragePass"] == LAYOUT.munge_socket
 

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from stepward.sdk.autocheckpoint import REQUEUE_EXIT, AutoCheckpoint, Told
+from stepward.model.words import REQUEUE_EXIT
+from stepward.sdk.autocheckpoint import AutoCheckpoint, Told
 from stepward.sdk.checkpoint_folder import CheckpointFolder
 
 

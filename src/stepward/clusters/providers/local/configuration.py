@@ -8,6 +8,7 @@ import msgspec
 from stepward.clusters.providers.local.layout import Layout
 from stepward.clusters.record import ClusterRecord, Ports
 from stepward.clusters.spec import ClusterSpec, NodePool, node_names, nodes_of, permanent_nodes, spare_nodes
+from stepward.model.words import REQUEUE_EXIT
 
 JOB_MEMORY_PLUGIN = "cgroup/v1"
 
@@ -110,6 +111,8 @@ def _failures(spec: ClusterSpec) -> list[str]:
         # A node that was silent comes back by itself; one that somebody drained never does.
         "ReturnToService=1",
         "JobRequeue=1",
+        # A job that has saved its last checkpoint before its end asks to be started again.
+        f"RequeueExit={REQUEUE_EXIT}",
         # What an attempt wrote is kept when the job starts again.
         "JobFileAppend=1",
     ]
