@@ -825,6 +825,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/reprocess": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ReprocessRun
+         * @description Judge a stored run again, by the detectors and rules of today; asked for again, the answer says what changes.
+         */
+        post: operations["reprocess_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/reprocess/{job}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetReprocessing
+         * @description How far that is, and what it changes.
+         */
+        get: operations["get_reprocessing"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/series": {
         parameters: {
             query?: never;
@@ -1119,6 +1159,11 @@ export interface components {
             bytes: number;
             created_at: string;
             path: string;
+        };
+        /** ChangedEvent */
+        ChangedEvent: {
+            now: components["schemas"]["RunEvent"];
+            was: components["schemas"]["RunEvent"];
         };
         /** Chart */
         Chart: {
@@ -1700,6 +1745,23 @@ export interface components {
             /** @default stepward.goodput/1 */
             schema: string;
             wall_s: number;
+        };
+        /** Reprocessing */
+        Reprocessing: {
+            added: components["schemas"]["RunEvent"][];
+            changed: components["schemas"]["ChangedEvent"][];
+            dry_run: boolean;
+            error: string | null;
+            id: string;
+            removed: components["schemas"]["RunEvent"][];
+            run: string;
+            /**
+             * @default queued
+             * @enum {string}
+             */
+            state: "queued" | "running" | "done" | "failed";
+            /** @default 0 */
+            unchanged: number;
         };
         /** Restart */
         Restart: {
@@ -3772,6 +3834,83 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RankProfile"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    reprocess_run: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reprocessing"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_reprocessing: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reprocessing"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -1,9 +1,9 @@
-"""Events: of a run, of all runs, one; and the rules by which a project's people judge metrics."""
+"""Events: of a run, of all runs, one; rules of people; judging again."""
 
 import asyncio
 from typing import Annotated, Literal
 
-from litestar import Response, get, put
+from litestar import Response, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from stepward.api.answer import AnyRequest, answer
@@ -11,7 +11,7 @@ from stepward.api.auth import EDITOR, Who, visible_project
 from stepward.api.deletion import audit
 from stepward.api.goodput import span_us
 from stepward.api.parts import Given, Parts
-from stepward.model.resources import EventPage, ProjectRules, RulesChange, RunEvent
+from stepward.model.resources import EventPage, ProjectRules, Reprocessing, RulesChange, RunEvent
 from stepward.store.catalog.events import MAX_PAGE, EventFilter
 
 Writer = Literal["detectors", "writers", "all"]
@@ -92,6 +92,24 @@ async def change_rules(parts: Given, who: Who, name: FromPath[str], data: JSONBo
     return changed
 
 
+@post("/api/v1/runs/{run:str}/reprocess", operation_id="reprocess_run", opt=EDITOR, status_code=202)
+async def reprocess_run(parts: Given, who: Who, run: FromPath[str], dry_run: FromQuery[bool] = False) -> Reprocessing:
+    """Judge a stored run again, by the detectors and rules of today; asked for again, the answer says what changes."""
+    head = await asyncio.to_thread(parts.runs.head, who.projects, run)
+    job = parts.reprocessor.submit(head.project, head.id, dry_run=dry_run)
+    if not dry_run:
+        audit.info("run %s of project %r is judged again: by token %s (%r)", head.id, head.project, who.token, who.name)
+    return job
+
+
+@get("/api/v1/runs/{run:str}/reprocess/{job:str}", operation_id="get_reprocessing", sync_to_thread=True)
+def get_reprocessing(
+    request: AnyRequest, parts: Given, who: Who, run: FromPath[str], job: FromPath[str]
+) -> Response[Reprocessing]:
+    """How far that is, and what it changes."""
+    return answer(request, parts.reprocessor.get(parts.runs.head(who.projects, run).id, job))
+
+
 def _filter(
     parts: Parts, words: tuple[str | None, str | None, str | None], since: str | None, by: Writer
 ) -> EventFilter:
@@ -104,4 +122,4 @@ def _words(joined: str | None) -> list[str] | None:
     return None if joined is None else [word.strip() for word in joined.split(",")]
 
 
-ROUTES = [list_events, get_event, list_all_events, get_rules, change_rules]
+ROUTES = [list_events, get_event, list_all_events, get_rules, change_rules, reprocess_run, get_reprocessing]

@@ -15,6 +15,7 @@ from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
 from stepward.observe.observer import Observer
+from stepward.observe.reprocess import Reprocessor
 from stepward.observe.rules import UserRules
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
 from stepward.store.catalog.actions import Actions
@@ -85,6 +86,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     events: StoredEvents
     rules: UserRules
     observer: Observer
+    reprocessor: Reprocessor
     edits: Edits
     claims: Claims
     retention: Retention

@@ -43,6 +43,7 @@ COMMANDS: dict[str, Place] = {
     "logs": Place("stepward.cli.logs", _RUNS),
     "diff": Place("stepward.cli.diff", _RUNS),
     "events": Place("stepward.cli.events", _RUNS),
+    "reprocess": Place("stepward.cli.reprocess", _SERVER),
     "diagnose": Place("stepward.cli.diagnose", _RUNS),
     "goodput": Place("stepward.cli.goodput", _RUNS),
     "export": Place("stepward.cli.export", _RUNS),

@@ -42,6 +42,7 @@ from stepward.model.resources import (
     Project,
     ProjectChange,
     ProjectRules,
+    Reprocessing,
     RulesChange,
     Run,
     RunChange,
@@ -268,6 +269,15 @@ class Client:
     def all_events(self, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> EventPage:
         """What detectors saw in all runs, the newest first; ``filters`` as of ``events``, and project, run."""
         return self._get("/api/v1/events", {"limit": limit, "cursor": cursor, **filters}, EventPage)
+
+    def reprocess(self, run: str, *, dry_run: bool = False) -> Reprocessing:
+        """Have a stored run judged again; ``reprocessing`` says how far that is."""
+        query = "?dry_run=true" if dry_run else ""
+        return self._send("POST", f"{_run(run)}/reprocess{query}", None, Reprocessing)
+
+    def reprocessing(self, run: str, job: str) -> Reprocessing:
+        """How far it is, and what it changes."""
+        return self._get(f"{_run(run)}/reprocess/{_segment(job)}", {}, Reprocessing)
 
     def rules(self, project: str) -> ProjectRules:
         """The rules by which a project's people judge metrics."""

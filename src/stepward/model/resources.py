@@ -364,6 +364,31 @@ class EventPage(msgspec.Struct):
     next: str | None = None
 
 
+class ChangedEvent(msgspec.Struct):
+    """An event as it was, and as it is judged now."""
+
+    was: RunEvent
+    now: RunEvent
+
+
+class Reprocessing(msgspec.Struct, kw_only=True):
+    """A stored run that is judged again, and what that changes of its detectors' events.
+
+    Attributes:
+        error: why it failed.
+    """
+
+    id: str
+    run: str
+    dry_run: bool
+    state: Literal["queued", "running", "done", "failed"] = "queued"
+    error: str | None = None
+    added: list[RunEvent] = []
+    removed: list[RunEvent] = []
+    changed: list[ChangedEvent] = []
+    unchanged: int = 0
+
+
 class ProjectRules(msgspec.Struct, kw_only=True):
     """The rules by which a project's people judge metrics: the TOML of docs/detect.md, and the names in it."""
 

@@ -17,9 +17,9 @@ from stepward.detect.signals import Detected, Signal, Tick
 from stepward.errors import StepwardError
 from stepward.ingest.protocols import FrameRows
 from stepward.model.frames import Logs
-from stepward.model.words import NODES_PROJECT, SourceKind
+from stepward.model.words import NODES_PROJECT
 from stepward.observe.lines import LineReader, Place
-from stepward.observe.replay import Replay, attempt_of
+from stepward.observe.replay import AFTERMATH_US, Replay, attempt_of
 from stepward.observe.signals import RunSignals, attempt_end, clock_error, of_points, of_steps
 from stepward.store.catalog.detected import DetectedEvents, EventRow, event_id
 
@@ -111,6 +111,15 @@ class Observer:
                     self._queue.append(row)
         self._wake.set()
 
+    def read_anew(self, project: str, run: str) -> bool:
+        """Whether the run is followed; it is then read from the stores again, soon. Any thread may call."""
+        if run not in self._runs:
+            return False
+        with self._lock:
+            self._missed.add((project, run))
+        self._wake.set()
+        return True
+
     def judge_anew(self, project: str) -> None:
         """The rules of a project have changed: its runs are read from the stores again; any thread may call."""
         with self._lock:
@@ -161,7 +170,7 @@ class Observer:
         watched = self._run(frame.project, frame.run)
         if watched.stale:
             # A run whose first frame this is has nothing to be read from the stores.
-            if frame.seq or frame.source.kind is SourceKind.WATCHER:
+            if frame.seq or self._catalog.writers(frame.run) > 1:
                 self._read(watched)
             watched.stale = False
         if frame.end <= watched.positions.get(frame.writer, 0):
@@ -229,6 +238,7 @@ class Observer:
             watched.replays += 1
             self._read(watched)
         if over and quiet:
+            self._keep(watched, watched.detection.take(Tick(now + AFTERMATH_US)))
             self._runs.pop(watched.run, None)
 
     def _read(self, watched: _Run) -> None:
@@ -236,6 +246,8 @@ class Observer:
         watched.detection = detection = Detection(watched.run, self._rules(watched.project))
         watched.conversion, watched.place = RunSignals(), Place()
         said: dict[str, Detected] = {}
+        # Asked first: what is committed while we read may come again, what is not read does come.
+        watched.positions = self._replay.positions(watched.project, watched.run)
         signals = self._replay.signals(watched.project, watched.run, watched.conversion, watched.place)
         for signal in signals:
             for event in detection.take(signal):
@@ -247,7 +259,8 @@ class Observer:
 
     def _keep(self, watched: _Run, said: Sequence[Detected], *, only: bool = False) -> None:
         if said or only:
-            self._catalog.keep(watched.project, watched.run, [event_row(event) for event in said], only=only)
+            newest = {event.id: event for event in said}.values()
+            self._catalog.keep(watched.project, watched.run, [event_row(event) for event in newest], only=only)
         if said:
             self._watcher(watched.project, watched.run, said)
 

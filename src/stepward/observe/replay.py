@@ -20,6 +20,9 @@ from stepward.store.points.protocol import PointsStore, RawPart, Speaker
 
 _KINDS = ("status", "events", "config", "exit")
 _PAGE = 2000
+AFTERMATH_US = 3_600_000_000
+"""How long after the last signal of a run that is over its detectors are asked once more: whatever they wait for has
+come by then, or never will."""
 
 
 class Replay:
@@ -31,6 +34,11 @@ class Replay:
 
     def __init__(self, points: PointsStore, lines: LineReader, catalog: DetectedEvents) -> None:
         self._points, self._lines, self._catalog = points, lines, catalog
+
+    def positions(self, project: str, run: str) -> dict[str, int]:
+        """How far the journal of each writer of a run is committed."""
+        every = self._points.positions(project)
+        return {writer: position.end for writer, position in every.items() if position.run == run}
 
     def signals(
         self, project: str, run: str, conversion: RunSignals | None = None, place: Place | None = None

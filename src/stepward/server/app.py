@@ -42,6 +42,7 @@ from stepward.model.resources import Backup
 from stepward.observe.lines import LineReader
 from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
+from stepward.observe.reprocess import Reprocessor
 from stepward.observe.rules import UserRules
 from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
@@ -157,6 +158,10 @@ class Server:
         lines, detected = LineReader(logs), DetectedEvents(self.catalog, listener)
         rules = UserRules(StoredRules(self.catalog), now_us)
         self.observer = Observer(Replay(points, lines, detected), lines, detected, now_us, rules=rules.of)
+        # With a reader of its own: one is used by one thread.
+        self.reprocessor = Reprocessor(
+            Replay(points, LineReader(logs), detected), detected, rules.of, self.observer, now_us
+        )
         ledgers = Ledgers(self.catalog, LEDGER_VERSION)
         reporting = Reporting(access, self.url)
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
@@ -184,6 +189,7 @@ class Server:
             events=StoredEvents(self.catalog),
             rules=rules,
             observer=self.observer,
+            reprocessor=self.reprocessor,
             edits=Edits(self.catalog, hearing, now_us, listener),
             claims=Claims(self.catalog),
             retention=Retention(self.catalog, now_us),
@@ -258,6 +264,7 @@ class Server:
         sweeper = Sweeper(self.parts)
         await self.parts.live.start()
         await asyncio.to_thread(self.observer.start)
+        self.reprocessor.start()
         self._ticking = asyncio.create_task(
             tick_until(
                 self.parts,
@@ -285,6 +292,7 @@ class Server:
         await self._ticking
         await self._watching
         await self.parts.ingestor.stop()
+        await asyncio.to_thread(self.reprocessor.stop)
         await asyncio.to_thread(self.observer.stop)
         await asyncio.to_thread(self.close)
 

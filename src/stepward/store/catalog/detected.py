@@ -106,6 +106,13 @@ class DetectedEvents:
                 found += [EndedAttempt(*row) for row in connection.execute(query)]
         return found
 
+    def writers(self, run: str) -> int:
+        """How many writers a run has had."""
+        table = schema.sources
+        query = sa.select(sa.func.count(sa.distinct(table.c.writer))).where(table.c.run == run)
+        with self._database.read() as connection:
+            return connection.execute(query).scalar_one()
+
     def clocks(self, run: str) -> list[SourceClock]:
         """The clocks of a run's sources."""
         table = schema.sources
@@ -125,15 +132,21 @@ class DetectedEvents:
         with self._database.read() as connection:
             return {event.id: event for event in self._events(connection, run)}
 
+    def shown(self, run: str, events: Sequence[EventRow]) -> dict[str, RunEvent]:
+        """Events as they would stand if they were kept, by id."""
+        with self._database.read() as connection:
+            told = _resources(connection, run, [_row(run, event) for event in events])
+        return {event.id: event for event in told}
+
     def keep(self, project: str, run: str, events: Sequence[EventRow], *, only: bool = False) -> list[RunEvent]:
-        """Write events; with ``only``, those of detectors that are not among them are taken away.
+        """Write events, each once; with ``only``, those of detectors that are not among them are taken away.
 
         Who follows the run is told of those that were taken away, too, as withdrawn.
 
         Returns:
             The events as they stand, if the run exists.
         """
-        rows = [_row(run, event) for event in {event.id: event for event in events}.values()]
+        rows = [_row(run, event) for event in events]
         table, gone = schema.events, list[RunEvent]()
         with self._database.write() as connection:
             if connection.execute(sa.select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is None:
@@ -144,8 +157,7 @@ class DetectedEvents:
                 for part in _parts(event.id for event in gone):
                     connection.execute(sa.delete(table).where(table.c.run == run, table.c.id.in_(part)))
             upsert(connection, table, rows)
-            inside = _inside(connection, run)
-        told = [run_event(row, inside.number_at(row["attempt"], row["started_at"])) for row in rows]
+            told = _resources(connection, run, rows)
         if told or gone:
             for event in gone:
                 event.certainty = WITHDRAWN
@@ -154,10 +166,10 @@ class DetectedEvents:
 
     @staticmethod
     def _events(connection: sa.Connection, run: str) -> list[RunEvent]:
-        table, inside = schema.events, _inside(connection, run)
+        table = schema.events
         query = sa.select(table).where(table.c.run == run, table.c.detector.is_not(None))
         rows = [dict(row) for row in connection.execute(query.order_by(table.c.started_at, table.c.id)).mappings()]
-        return [run_event(row, inside.number_at(row["attempt"], row["started_at"])) for row in rows]
+        return _resources(connection, run, rows)
 
 
 def event_id(detected: str) -> str:
@@ -166,10 +178,11 @@ def event_id(detected: str) -> str:
     return PREFIX + digest.decode("ascii").lower()[:26]
 
 
-def _inside(connection: sa.Connection, run: str) -> Inside:
+def _resources(connection: sa.Connection, run: str, rows: Sequence[dict[str, Any]]) -> list[RunEvent]:
     table = schema.attempts
     query = sa.select(table).where(table.c.run == run).order_by(table.c.number)
-    return Inside([dict(row) for row in connection.execute(query).mappings()])
+    inside = Inside([dict(row) for row in connection.execute(query).mappings()])
+    return [run_event(row, inside.number_at(row["attempt"], row["started_at"])) for row in rows]
 
 
 def _row(run: str, event: EventRow) -> dict[str, Any]:
