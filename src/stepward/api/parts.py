@@ -14,11 +14,13 @@ from stepward.clusters.queues import Queues
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.model.resources import Backup
+from stepward.observe.diagnosing import Diagnosing
 from stepward.observe.observer import Observer
 from stepward.observe.reprocess import Reprocessor
 from stepward.observe.rules import UserRules
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
 from stepward.store.catalog.actions import Actions
+from stepward.store.catalog.diagnoses import Diagnoses
 from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.logs import LogStore
@@ -84,6 +86,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     origins: frozenset[str]
     runs: Runs
     events: StoredEvents
+    diagnoses: Diagnoses
+    diagnosing: Diagnosing
     rules: UserRules
     observer: Observer
     reprocessor: Reprocessor

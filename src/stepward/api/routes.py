@@ -15,6 +15,7 @@ from stepward.api import (
     backups,
     claims,
     clusters,
+    diagnoses,
     events,
     goodput,
     health,
@@ -38,8 +39,8 @@ from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
 MODULES = (
-    actions, backups, claims, clusters, events, goodput, health, ingest, jobs, logs, measures, nodes, points, projects, runs,
-    session, tokens, updates,
+    actions, backups, claims, clusters, diagnoses, events, goodput, health, ingest, jobs, logs, measures, nodes, points,
+    projects, runs, session, tokens, updates,
 )  # fmt: skip
 
 

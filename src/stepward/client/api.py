@@ -15,6 +15,7 @@ from stepward.client.live import Live
 from stepward.client.problems import error_of
 from stepward.client.stream import open_lines
 from stepward.client.transport import ANSWER_S, Transport
+from stepward.diagnose.document import StoredDiagnosis
 from stepward.errors import NotFound, ParseError, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
 from stepward.model.clusters import Cluster, ClusterChange, ClusterPlan, NewCluster, Operation
@@ -286,6 +287,14 @@ class Client:
     def change_rules(self, project: str, text: str) -> ProjectRules:
         """Put rules in place of all that a project has."""
         return self._send("PUT", f"/api/v1/projects/{_segment(project)}/rules", RulesChange(text), ProjectRules)
+
+    def diagnosis(self, run: str) -> StoredDiagnosis:
+        """The newest diagnosis of a run; ``NotFound`` with ``no_diagnosis`` where it has none."""
+        return self._get(f"{_run(run)}/diagnosis", {}, StoredDiagnosis)
+
+    def make_diagnosis(self, run: str) -> StoredDiagnosis:
+        """Have the newest attempt of a run diagnosed now."""
+        return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis)
 
     def log_streams(self, run: str) -> list[LogStream]:
         """The streams of output that a run has."""

@@ -84,7 +84,7 @@ def _clues(event: Detected) -> Iterator[Clue]:
             said.label,
             kind,
             line,
-            clean(event.title) or event.type.replace("_", " "),
+            (clean(event.title) if kind is Kind.METRICS else "") or LABELS[said.label].means,
             role=said.role,
             more=said.more,
             rank=rank,

@@ -54,11 +54,17 @@ def diagnose(
             reading.take(source, len(sources))
         reading.told(statements, scheduler)
         reading.hurt = hurts(events)
-        reading.clues += [*_exit_clues(exits), *event_clues(events), *_reader_clues(reading)]
+        reading.clues += [*_exit_clues(exits), *_news(events, reading), *_reader_clues(reading)]
         settle(reading)
         return document(reading, rank(reading))
     except Exception as fault:
         return nothing(f"a rule failed on these inputs: {type(fault).__name__}", reading.notes)
+
+
+def _news(events: Sequence[Detected], reading: Reading) -> list[Clue]:
+    """What events say beyond the lines that are read already."""
+    read = {(one.source, one.line, one.label) for one in reading.clues}
+    return [one for one in event_clues(events) if (one.source, one.line, one.label) not in read]
 
 
 def _reader_clues(reading: Reading) -> list[Clue]:

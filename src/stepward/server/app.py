@@ -39,6 +39,8 @@ from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
 from stepward.model.resources import Backup
+from stepward.observe.diagnosing import Diagnosing
+from stepward.observe.inputs import Gathering
 from stepward.observe.lines import LineReader
 from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
@@ -65,6 +67,7 @@ from stepward.store.catalog import (
 )
 from stepward.store.catalog.actions import Actions
 from stepward.store.catalog.detected import DetectedEvents
+from stepward.store.catalog.diagnoses import Diagnoses
 from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
@@ -141,6 +144,7 @@ class Server:
 
         def listener(changes: Sequence[Change]) -> None:
             live.publish(changes)
+            self.diagnosing.follow_changes(changes)
 
         hearing = Hearing(started_at)
         runs = Runs(self.catalog, hearing, now_us)
@@ -156,8 +160,18 @@ class Server:
         catalog = CatalogApplier(self.catalog, hearing, listener, self.mending.note, self.moves.note)
         appliers: list[Applier] = [logs, catalog]
         lines, detected = LineReader(logs), DetectedEvents(self.catalog, listener)
+        nodes = Nodes(self.catalog, listener, runs.of_jobs)
+        diagnoses = Diagnoses(self.catalog)
+        self.diagnosing = Diagnosing(Gathering(points, logs, detected, nodes), diagnoses, logs, now_us)
         rules = UserRules(StoredRules(self.catalog), now_us)
-        self.observer = Observer(Replay(points, lines, detected), lines, detected, now_us, rules=rules.of)
+        self.observer = Observer(
+            Replay(points, lines, detected),
+            lines,
+            detected,
+            now_us,
+            rules=rules.of,
+            watcher=self.diagnosing.follow_events,
+        )
         # With a reader of its own: one is used by one thread.
         self.reprocessor = Reprocessor(
             Replay(points, LineReader(logs), detected), detected, rules.of, self.observer, now_us
@@ -166,7 +180,6 @@ class Server:
         reporting = Reporting(access, self.url)
         fleet = Fleet(data, now_us, server=reporting.server, ended=reporting.forget)
         managed = fleet.records
-        nodes = Nodes(self.catalog, listener, runs.of_jobs)
         actions = Actions(self.catalog, now_us)
         queues = Queues(managed)
         self.health = HealthWatch(
@@ -187,6 +200,8 @@ class Server:
             origins=frozenset(self.settings.allowed_hosts),
             runs=runs,
             events=StoredEvents(self.catalog),
+            diagnoses=diagnoses,
+            diagnosing=self.diagnosing,
             rules=rules,
             observer=self.observer,
             reprocessor=self.reprocessor,
@@ -264,6 +279,7 @@ class Server:
         sweeper = Sweeper(self.parts)
         await self.parts.live.start()
         await asyncio.to_thread(self.observer.start)
+        self.diagnosing.start()
         self.reprocessor.start()
         self._ticking = asyncio.create_task(
             tick_until(
@@ -294,6 +310,7 @@ class Server:
         await self.parts.ingestor.stop()
         await asyncio.to_thread(self.reprocessor.stop)
         await asyncio.to_thread(self.observer.stop)
+        await asyncio.to_thread(self.diagnosing.stop)
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:

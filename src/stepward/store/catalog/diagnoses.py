@@ -127,7 +127,7 @@ class Diagnoses:
             said = [dict(event) for event in connection.execute(seen.order_by(events.c.started_at)).mappings()]
         exits = [
             KnownExit(exit.rank if exit.rank is not None else view.rank, exit)
-            for view in [source_view(source) for source in mine]
+            for view in [source_view(dict(source)) for source in mine]
             for exit in view.exits
         ]
         nodes = {source["node"] for source in mine if source["node"]} | set(launch["nodes"] if launch else ())

@@ -1,0 +1,261 @@
+"""The inputs of a diagnosis of a run that this server keeps: output, ends, events, scheduler, kernel, metrics.
+
+Everything is bounded: of long output its head and tail are read, of metrics the means of a window around what happened.
+"""
+
+import signal
+from math import isfinite, nan
+from typing import NamedTuple
+
+from stepward.detect.metrics import Meaning, meaning
+from stepward.detect.series import median
+from stepward.detect.signals import Certainty, Detected
+from stepward.diagnose.detected import seen_from
+from stepward.diagnose.document import ChartWindow
+from stepward.diagnose.figures import Statement, series_statements
+from stepward.diagnose.lines import Line as TextLine
+from stepward.diagnose.sources import Source
+from stepward.diagnose.standing import said_by_scheduler, stands
+from stepward.diagnose.verdicts import SchedulerVerdict
+from stepward.model.launches import attempt_numbers
+from stepward.model.resources import Line, instant
+from stepward.model.states import Exit, Witness
+from stepward.model.words import NODES_PROJECT
+from stepward.observe.streams import WHOLE_BYTES, KernelSource, Place, StreamSource, stream_name
+from stepward.store.catalog.detected import DetectedEvents
+from stepward.store.catalog.diagnoses import KnownAttempt
+from stepward.store.catalog.nodes import Nodes
+from stepward.store.logs import LogStore
+from stepward.store.points.protocol import ChartQuery, PointsStore
+
+US = 1_000_000
+BEFORE_US, AFTER_US = 600 * US, 60 * US
+"""Metrics are read from ten minutes before what happened to a minute after; events within count as well."""
+BUCKETS = 60
+CHANGED = 0.08
+"""A series is told where it is that much off its own past or off the others', as a share."""
+MOST_SERIES = 40
+MOST_NODES = 64
+_JUDGED = frozenset(Meaning) - {
+    Meaning.DUTY,
+    Meaning.DEVICE_CLOCK,
+    Meaning.DEVICE_MEMORY_USED,
+    Meaning.HOST_MEMORY_USED,
+    Meaning.CGROUP_MEMORY_USED,
+}
+"""What detectors judge better by themselves comes as their event."""
+_LIMITS = {
+    "system/device/memory_used": "system/device/memory_total",
+    "system/host/memory_used": "system/host/memory_total",
+    "system/cgroup/memory_used": "system/cgroup/memory_limit",
+}
+
+
+class Window(NamedTuple):
+    """What the diagnosis is about, µs on the server's clock: it began, and it was over or is now."""
+
+    began: int
+    until: int
+
+
+class Inputs(NamedTuple):
+    """Everything that the engine takes, and where its evidence is to be found."""
+
+    sources: list[Source]
+    exits: list[tuple[int, int]]
+    events: list[Detected]
+    statements: list[Statement]
+    scheduler: SchedulerVerdict
+    places: dict[str, Place]
+    charts: dict[str, ChartWindow]
+    seen: dict[str, str]
+    """Source of evidence -> id of the event."""
+
+
+class Gathering:
+    """Gathers inputs from the stores."""
+
+    def __init__(self, points: PointsStore, logs: LogStore, detected: DetectedEvents, nodes: Nodes) -> None:
+        self._points, self._logs, self._detected, self._nodes = points, logs, detected, nodes
+
+    def gather(self, attempt: KnownAttempt, window: Window, about: frozenset[str]) -> Inputs:
+        """The inputs for one attempt; ``about`` are the events that must be among those it takes."""
+        sources, names = self._sources(attempt, window)
+        places = {source.name: source.place for source in sources}
+        events = [event for row in attempt.events if _matters(event := _event(row, names), window, about)]
+        statements, charts = self._statements(attempt, window)
+        return Inputs(
+            sources=[*sources],
+            exits=_exits(attempt),
+            events=events,
+            statements=statements,
+            scheduler=_scheduler(attempt),
+            places=places,
+            charts=charts,
+            seen={seen_from(event.id): str(row["id"]) for row in attempt.events for event in [_event(row, names)]},
+        )
+
+    def weight(self, attempt: KnownAttempt) -> tuple[int, int, int]:
+        """Grows with the evidence."""
+        lines = sum(self._logs.line_counts(attempt.project, attempt.run).values())
+        return lines, len(attempt.events), len(attempt.exits)
+
+    def _sources(self, attempt: KnownAttempt, window: Window) -> tuple[list[StreamSource], dict[str, str]]:
+        numbers = attempt_numbers((key, number) for key, number in self._detected.attempts(attempt.run).items())
+        streams = [
+            stream
+            for stream in self._logs.streams(attempt.project, attempt.run, attempts=numbers)
+            if stream.attempt == attempt.number and stream.bytes
+        ]
+        most = WHOLE_BYTES // max(1, len(streams))
+        found: list[StreamSource] = []
+        names: dict[str, str] = {}
+        taken: set[str] = set()
+        for stream in streams:
+            name = stream_name(stream)
+            name = f"{name}#{stream.id}" if name in taken else name
+            taken.add(name)
+            names[f"log:{stream.id}"] = name
+            place = Place(attempt.project, attempt.run, stream.id)
+            found.append(StreamSource(self._logs, place, stream, name, most))
+        return found + self._kernel(attempt, window), names
+
+    def _kernel(self, attempt: KnownAttempt, window: Window) -> list[StreamSource]:
+        """Kernel logs of the attempt's nodes, as their agents sent them, in the interval."""
+        found: list[StreamSource] = []
+        for node in attempt.nodes[:MOST_NODES]:
+            head = self._nodes.head(None, node)
+            if head is None:
+                continue
+            for stream in self._logs.streams(NODES_PROJECT, head.run, attempts={}):
+                if stream.stream == "kernel" and stream.bytes:
+                    place = Place(NODES_PROJECT, head.run, stream.id)
+                    named = f"{node}/node.kernel#{stream.id}"
+                    since = max(attempt.started_at, window.began - BEFORE_US) - head.offset_us
+                    found.append(KernelSource(self._logs, place, stream, named, since=since))
+        return found
+
+    def _statements(self, attempt: KnownAttempt, window: Window) -> tuple[list[Statement], dict[str, ChartWindow]]:
+        begin, end = max(attempt.started_at, window.began - BEFORE_US), window.until + AFTER_US
+        known = [one for one in self._points.series(attempt.project, attempt.run) if _telling(one.metric)]
+        statements: list[Statement] = []
+        charts: dict[str, ChartWindow] = {}
+        for series in known[:MOST_SERIES]:
+            lines = self._lines(attempt, series.metric, begin, end)
+            limits = self._lines(attempt, _LIMITS[series.metric], begin, end) if series.metric in _LIMITS else []
+            told = _told(series.metric, series.unit, lines, limits, window.began / US)
+            if told:
+                statements += told
+                charts[f"metric {series.metric}"] = ChartWindow(series.metric, instant(begin), instant(end))
+        return statements, charts
+
+    def _lines(self, attempt: KnownAttempt, metric: str, begin: int, end: int) -> list[Line]:
+        query = ChartQuery(
+            run=attempt.run,
+            metric=metric,
+            x="time",
+            start=begin / US,
+            end=end / US,
+            buckets=BUCKETS,
+            by="device" if metric.startswith("system/device/") else "rank",
+        )
+        return [line for line in self._points.chart(attempt.project, query).lines if not line.abandoned]
+
+
+def _exits(attempt: KnownAttempt) -> list[tuple[int, int]]:
+    """Exit codes of ranks by the most trusted witness, the first to end first; negative numbers are signals."""
+    trusted: dict[int, Exit] = {}
+    order = list(Witness)
+    for rank, exit in attempt.exits:
+        known = trusted.get(rank) if rank is not None else None
+        if rank is not None and (known is None or order.index(exit.by) < order.index(known.by)):
+            trusted[rank] = exit
+    found = []
+    for rank, exit in sorted(trusted.items(), key=lambda one: one[1].at):
+        code = -_number(exit.signal) if exit.signal else exit.exit_code
+        if code is not None:
+            found.append((rank, code))
+    return found
+
+
+def _number(name: str) -> int:
+    """Number of a signal; of one that this host has no name for, as ``states.signal_name`` calls it."""
+    known = signal.Signals.__members__.get(name)
+    return int(known) if known is not None else int(name[3:]) if name[3:].isdigit() else 0
+
+
+def _scheduler(attempt: KnownAttempt) -> SchedulerVerdict:
+    told = [exit for _, exit in attempt.exits if exit.by is Witness.SCHEDULER and exit.state is not None]
+    if attempt.said is not None and (attempt.said.terminal or not told):
+        return said_by_scheduler(attempt.said, attempt.said_why, attempt.ended_at)
+    if told and told[-1].state is not None:
+        return said_by_scheduler(told[-1].state, told[-1].reason or "", told[-1].at)
+    return stands(attempt.state)
+
+
+def _event(row: dict[str, object], names: dict[str, str]) -> Detected:
+    """A stored event as its detector said it; the line that made it is named as the stream's source is."""
+    data = row["data"] if isinstance(row["data"], dict) else {}
+    figures = dict(data.get("figures") or {})
+    source = figures.get("source")
+    if isinstance(source, str):
+        figures["source"] = names.get(source, source)
+    return Detected(
+        id=str(row["id"]),
+        type=str(row["type"]),
+        certainty=Certainty(str(row["certainty"])),
+        detector=str(row["detector"]),
+        started_at=int(str(row["started_at"])),
+        detected_at=int(data.get("detected_at") or 0),
+        attempt=str(row["attempt"]),
+        ended_at=None if row["ended_at"] is None else int(str(row["ended_at"])),
+        ranks=tuple(data.get("ranks") or ()),
+        nodes=tuple(data.get("nodes") or ()),
+        devices=tuple(data.get("devices") or ()),
+        severity=str(row["severity"]),
+        title=str(row["title"]),
+        data=figures,
+    )
+
+
+def _matters(event: Detected, window: Window, about: frozenset[str]) -> bool:
+    """Whether an event belongs to what the diagnosis is about: it is that, or lasted then, or not long before."""
+    over = event.ended_at if event.ended_at is not None else window.until
+    return event.id in about or (over >= window.began - BEFORE_US and event.started_at <= window.until)
+
+
+def _telling(metric: str) -> bool:
+    if not metric.startswith("system/") or metric in _LIMITS.values():
+        return False
+    what = meaning(metric)
+    return what is None or what not in _JUDGED
+
+
+def _told(metric: str, unit: str, lines: list[Line], limits: list[Line], began: float) -> list[Statement]:
+    """Statements of the lines of one metric that are news: off their own past, off the others, or with a limit."""
+    now = [[_value(line, at) for at, x in enumerate(line.x) if x >= began] for line in lines]
+    past = [[_value(line, at) for at, x in enumerate(line.x) if x < began] for line in lines]
+    found: list[Statement] = []
+    for number, line in enumerate(lines):
+        values, before = now[number] or past[number], past[number] if now[number] else []
+        others = [median(_finite(other)) for at, other in enumerate(now) if at != number and _finite(other)]
+        limit = next((one for one in limits if (one.node, one.device) == (line.node, line.device)), None)
+        middle = median(_finite(values)) if _finite(values) else nan
+        against = median(_finite(before)) if _finite(before) else None
+        off = [ref for ref in (against, median(others) if others else None) if ref is not None and ref > 0]
+        if limit is None and not any(abs(middle / ref - 1) >= CHANGED for ref in off):
+            continue
+        for one in series_statements(metric, values, TextLine(f"metric {metric}", 1, metric, metric), unit=unit):
+            one.rank, one.node, one.against = line.rank, line.node or None, against
+            one.limit = None if limit is None else next((v for v in reversed(limit.last) if v is not None), None)
+            found.append(one)
+    return found
+
+
+def _value(line: Line, at: int) -> float:
+    mean = line.mean[at]
+    return nan if mean is None or line.n_nan[at] else mean
+
+
+def _finite(values: list[float]) -> list[float]:
+    return [value for value in values if isfinite(value)]
