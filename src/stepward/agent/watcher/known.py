@@ -81,7 +81,6 @@ class Job(msgspec.Struct):
         name: the job part of its run key: ``42``, ``40_3``.
         generation: 1, and one more each time that Slurm has used the id again.
         key, project, run: where it is told.
-        claim: run that has claimed it; "" where none has.
         covered: its output comes from inside.
         link: what was written into its AdminComment; comment: what was there when it was last seen.
         outputs: launch -> its files.
@@ -96,7 +95,6 @@ class Job(msgspec.Struct):
     user: str = ""
     uid: int | None = None
     title: str = ""
-    claim: str = ""
     covered: bool = False
     link: str = ""
     comment: str = ""

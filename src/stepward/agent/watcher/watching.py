@@ -271,7 +271,7 @@ class Watcher:
     def _place(self, job: Job, claim: JobClaim) -> None:
         job.covered = claim.covered
         if self._file.move:
-            job.project, job.run, job.claim = claim.project, claim.run, claim.run
+            job.project, job.run = claim.project, claim.run
 
     def _move(self, job: Job, claim: JobClaim, now: int) -> None:
         """Tell the whole story again where it belongs; the run that stood for the job is given up."""
@@ -329,6 +329,10 @@ class Watcher:
             self._memory.keep(changed, told, notes)
         if told:
             self._sender.wake()
+        if self._sender.problem:
+            self._ill("sending what was seen", f"{self._sender.problem}; it waits")
+        else:
+            self._well("sending what was seen")
         for job in list(self._jobs.values()) if not self._memory.behind else ():
             if _over(job) and job.name not in self._asked_since:
                 self._settled[job.name] = job.last.submitted_at
