@@ -26,7 +26,7 @@ from stepward.detect.signals import (
 FOLLOWS_S = 900.0
 """An event may be the consequence of one that began at most this long before it."""
 _FOLLOWS: Mapping[str, frozenset[str]] = {
-    "crash": frozenset({"hardware_fault", "oom", "preemption", "hang", "non_finite", "disk_filling", "memory_growth"}),
+    "crash": frozenset({"hardware_fault", "oom", "preemption", "hang", "non_finite", "disk_filling", "memory_growth", "input_bound"}),
     "oom": frozenset({"memory_growth"}),
     "hang": frozenset({"hardware_fault", "oom", "crash", "preemption", "checkpoint_stall", "disk_filling"}),
     "divergence": frozenset({"loss_spike"}),
@@ -43,6 +43,8 @@ _FOLLOWS: Mapping[str, frozenset[str]] = {
     "no_progress_restart": frozenset({"crash", "oom"}),
 }
 """Whose consequence an event of a type may be."""
+_CHRONIC = frozenset({"input_bound"})
+"""A job may live with these for days: only what comes soon after their begin follows from them."""
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +89,8 @@ class Outlet:
         causes = _FOLLOWS.get(kind, frozenset())
         for known in reversed(self._recent):
             near = started_at - known.started_at <= FOLLOWS_S * US
-            held = known.certainty is not Certainty.WITHDRAWN and (known.ended_at is None or near)
+            lasting = known.ended_at is None and (kind != "crash" or known.type not in _CHRONIC)
+            held = known.certainty is not Certainty.WITHDRAWN and (lasting or near)
             if known.type in causes and held and (known.attempt == attempt or kind.endswith(("loop", "restart"))):
                 return known.id
         return None

@@ -27,7 +27,7 @@ class InputBound(Detector):
     """Steps wait for data more than 20 % of their time.
 
     Signal: phase ``data_wait`` (any clock: it is the host that waits). Method: share over ten steps in a row, twice in a row
-    (facts 4.1: 20 steps), a rank at a time; one event, which names ranks only where fewer than half of them wait.
+    (facts 4.1: 20 steps), a rank at a time; one event, which names ranks only where at most half of them wait.
     Known false positives: a first pass over data that later comes from a cache; steps of a few milliseconds.
     """
 
@@ -81,7 +81,7 @@ class InputBound(Detector):
 
     def _words(self, waiting: list[int]) -> dict[str, object]:
         share = median([self._ranks[rank].share for rank in waiting])
-        some = len(self._ranks) > 1 and len(waiting) * 2 < len(self._ranks)
+        some = len(self._ranks) > 1 and len(waiting) * 2 <= len(self._ranks)
         ranks = tuple(waiting) if some else ()
         nodes = tuple(sorted({node for rank in ranks if (node := self.attempt.node_of(rank))}))
         data = {"share": share, "threshold": DATA_WAIT_SHARE, "waiting_ranks": len(waiting)}

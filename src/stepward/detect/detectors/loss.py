@@ -19,7 +19,10 @@ RECOVERS = 200
 WINDOW = 200
 LEAST = 30
 ALONE = 3
-"""Samples in a row above the limit that count where no gradient norm is logged, or too seldom to show a peak."""
+"""Samples in a row above the limit that count where no gradient norm is logged, or two where it is
+logged too seldom to show a peak."""
+PLAIN, PLAIN_TIMES = 3.0, 1.3
+"""There a single sample counts too that is three times as high as the limit, and 30 % above its trend."""
 FLOOR = 0.01
 TREND = 0.1
 RISING_STEPS = 500
@@ -137,9 +140,9 @@ class LossSpike(Detector):
 
     Signal: loss and gradient norm of the lowest rank that logs them. Method (facts 4.1, 5.3): the logarithm of the loss over
     its own trend (a mean over some 20 samples), above the median + 8 MAD of the last 200, is suspected; with a gradient norm
-    above ten times its median within 3 steps, or, where none is logged so near, three samples in a row, it is confirmed when
-    it comes back within 200 steps, and is a divergence when it does not. The smoothed loss diverges by itself when it is
-    10 % above its best and has risen for 500 steps.
+    above ten times its median within 3 steps, or, where none is logged so near, three samples in a row or one far above,
+    it is confirmed when it comes back within 200 steps, and is a divergence when it does not. The smoothed loss diverges by
+    itself when it is 10 % above its best and has risen for 500 steps.
     Known false positives: a change of the data on purpose; a loss around zero has no ratio and is not judged.
     """
 
@@ -228,7 +231,11 @@ class LossSpike(Detector):
             if self._jump_step is not None:
                 self._back(self._jump_step)
         # Between two logged steps far apart a gradient's peak goes unseen.
-        if (not self._norms or self._stride > NEAR_STEPS) and self._above >= ALONE:
+        height = math.log(sample.value) - self._trend
+        plain = height > max(PLAIN * self._loss.limit(), math.log(PLAIN_TIMES))
+        if (not self._norms or self._stride > NEAR_STEPS) and (
+            plain or self._above >= (2 if self._stride > NEAR_STEPS else ALONE)
+        ):
             self._backed = True
         spike, began = self._spike, self._spike.event.step
         if began is None or step - began <= RECOVERS:
