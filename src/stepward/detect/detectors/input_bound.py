@@ -15,12 +15,14 @@ _DATA = Phase.DATA_WAIT.value
 
 
 class _Rank:
-    __slots__ = ("low", "over", "share", "stretch", "total", "waited")
+    __slots__ = ("first", "low", "over", "share", "stretch", "total", "waited")
 
     def __init__(self) -> None:
         self.stretch = -1
         self.total = self.waited = self.share = 0.0
         self.over = self.low = 0
+        self.first: tuple[int, int] | None = None
+        """Step and begin (µs) of the first step of this stretch that waited as long itself."""
 
 
 class InputBound(Detector):
@@ -37,7 +39,6 @@ class InputBound(Detector):
         super().__init__(scene)
         self._ranks: dict[int, _Rank] = {}
         self._episode: Episode | None = None
-        self._began = 0
 
     def step(self, step: Step, state: RankState, seconds: float) -> None:
         """One step of one rank."""
@@ -51,9 +52,11 @@ class InputBound(Detector):
         if stretch != rank.stretch:
             if rank.total > 0:
                 self._close(rank, state.rank, step)
-            rank.stretch, rank.total, rank.waited = stretch, 0.0, 0.0
+            rank.stretch, rank.total, rank.waited, rank.first = stretch, 0.0, 0.0, None
         rank.total += seconds
         rank.waited += waited
+        if rank.first is None and waited > DATA_WAIT_SHARE * seconds:
+            rank.first = (step.step, step.time - int(seconds * 1e6))
 
     def attempt_ended(self, end: AttemptEnded) -> None:
         """It is over."""
@@ -63,15 +66,14 @@ class InputBound(Detector):
         rank.share = min(1.0, rank.waited / rank.total)
         if rank.share > DATA_WAIT_SHARE:
             rank.over, rank.low = rank.over + 1, 0
-            if rank.over == 1:
-                self._began = step.time - int(rank.total * 1e6)
         else:
             rank.low += 1
             rank.over = 0 if rank.over < 2 or rank.low >= CLEAR else rank.over
         episode = self._episode
         lasting = episode is not None and not episode.over
-        if rank.over == 1 and rank.low == 0 and not lasting:
-            self._episode = episode = Episode(self, self._began, step=max(0, step.step - STRETCH))
+        if rank.over == 1 and rank.low == 0 and not lasting and rank.first is not None:
+            first, began = rank.first
+            self._episode = episode = Episode(self, began, step=first)
             episode.suspect(step.time, **self._words([number]))
         elif rank.over >= 2 and rank.low == 0 and episode is not None and not episode.confirmed:
             waiting = sorted(who for who, one in self._ranks.items() if one.over)
