@@ -5,11 +5,22 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stepward.demo.faults import Kind, Plan, Record
-from stepward.model.resources import Attempt, Chart, Run, Source, StepRow, StepTable
+from stepward.model.resources import Attempt, Chart, Run, RunEvent, Source, StepRow, StepTable
 from stepward.model.states import State
 
 SLOW_LOADER_S = 0.2
 """A wait for data that the demo's loader never has by itself (it takes under 10 ms)."""
+
+
+_EVENTS = {
+    Kind.KILLED: "crash",
+    Kind.LOADER: "input_bound",
+    Kind.NAN: "non_finite",
+    Kind.STOPPED: "hang",
+    Kind.DISK: "disk_filling",
+    Kind.MEMORY: "oom",
+}
+"""The event that tells of a fault."""
 
 
 class End(NamedTuple):
@@ -44,6 +55,7 @@ class Evidence(NamedTuple):
     sources: Sequence[Source]
     loss: Chart  # by rank, a bucket for each step around the fault
     steps: StepTable
+    events: Sequence[RunEvent]  # what detectors are sure of, oldest first
 
 
 def true_end(plan: Plan) -> End:
@@ -67,10 +79,32 @@ def facts(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
         Fact("attempt 1 ended", str(End(first.state, first.exit_code, first.signal)), str(true_end(plan))),
         Fact("through rank", _words(ranks_at_fault(evidence, first)), str(record.strike.rank)),
         Fact(*_step(evidence, plan, record)),
+        *_detected(evidence, plan, record),
         Fact("attempt 2 went on at step", str(last.first_step), str(resumed)),
         Fact("steps done twice", str(_lost(evidence, last)), str(lost)),
         Fact("attempt 2 ended", last.state.value, State.FINISHED.value),
         Fact("last words", last_words(evidence, first), ""),
+    ]
+
+
+def root_event(events: Sequence[RunEvent], attempt: int) -> RunEvent | None:
+    """What detectors say went wrong first: the first critical event of an attempt, or the one that it follows from."""
+    known = {event.id: event for event in events}
+    event = next((one for one in events if one.attempt == attempt and one.severity == "critical"), None)
+    while event is not None and event.data.get("follows") in known:
+        event = known[event.data["follows"]]
+    return event
+
+
+def _detected(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
+    """What detectors made of it, who had no plan either."""
+    event = root_event(evidence.events, 1)
+    at_step = plan.kind in (Kind.NAN, Kind.LOADER)
+    true_step = record.strike.step if at_step else record.last_step
+    return [
+        Fact("event", event.type if event else "none", _EVENTS[plan.kind]),
+        Fact("of rank", _words(event.ranks if event else []), str(record.strike.rank)),
+        Fact("from step" if at_step else "after step", str(event.step if event else None), str(true_step)),
     ]
 
 

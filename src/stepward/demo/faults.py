@@ -21,7 +21,7 @@ from stepward.demo.text import Batch
 PLAN_VARIABLE = "STEPWARD_DEMO_PLAN"
 """Environment variable that gives a trainer the path of its plan."""
 
-_LOADER_DELAY_S, _LOADER_SLOW_STEPS = 0.4, 12
+_LOADER_DELAY_S, _LOADER_SLOW_STEPS = 0.4, 35
 _LEAK_BYTES = 64 << 20
 _HEADROOM_BYTES = 256 << 20
 

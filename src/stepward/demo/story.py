@@ -29,16 +29,15 @@ from stepward.demo.faults import Kind, Plan, Record
 from stepward.demo.stage import Stage
 from stepward.errors import NotFound, StepwardError, Unavailable
 from stepward.model.identity import random_run_id
-from stepward.model.resources import Run, StepRow
-from stepward.model.states import State
+from stepward.model.resources import Run, RunEvent, StepRow
 from stepward.settings import Settings
 
 T = TypeVar("T")
 RANKS = 2
 PORT = 7070
-SERVER_S, CHART_S, STORY_S, ACCOUNT_S, HUNG_S = 45.0, 60.0, 240.0, 30.0, 60.0
-"""How long the story waits: for the server, the first chart, the run's end, its last state, and a hang to be seen."""
-WATCHDOG_S = 4.0
+SERVER_S, CHART_S, STORY_S, ACCOUNT_S, HUNG_S = 45.0, 60.0, 240.0, 30.0, 120.0
+"""How long the story waits: for the server, the first chart, the run's end, its last words, and a hang to be confirmed."""
+WATCHDOG_S = 2.0
 """How long a rank that is known to hang is left before the watchdog kills it."""
 
 
@@ -221,17 +220,17 @@ class Story:
                 self._say(words)
                 seen = words
             if self._planned.kind is Kind.STOPPED:
-                hung_at = self._be_watchdog(now, hung_at)
+                hung_at = self._be_watchdog(client, now, hung_at)
             time.sleep(0.25)
         if run.exit_code:
             run.must_live()
 
-    def _be_watchdog(self, now: Run, hung_at: float) -> float:
-        """Kill the stopped rank once it has been known to hang for a while; when it was first so."""
+    def _be_watchdog(self, client: Client, now: Run, hung_at: float) -> float:
+        """Kill the stopped rank once the server is sure that it hangs; when it was first so."""
         strike = faults.read_strike(self._plan_path)
         if strike is None or len(now.attempts) > 1:
             return hung_at
-        seen = now.state is State.HUNG
+        seen = hung_at or client.events(self._run_id, type="hang", certainty="confirmed")
         hung_at = hung_at or (time.monotonic() if seen else 0.0)
         if (hung_at and time.monotonic() > hung_at + WATCHDOG_S) or time.time() > strike.at + HUNG_S:
             self._say(f"a watchdog kills the process that does not move (pid {strike.pid})")
@@ -249,7 +248,14 @@ class Story:
     def _ended(self, client: Client) -> Run | None:
         run = client.run(self._run_id)
         steps = run.attempts[-1].last_step if run.attempts else None
-        return run if run.state.terminal and steps == self._steps - 1 else None
+        if not run.state.terminal or steps != self._steps - 1:
+            return None
+        # Detectors speak a little later than the run ends.
+        lasting = [event for event in self._detected(client) if event.ended_at is None]
+        return None if lasting else run
+
+    def _detected(self, client: Client) -> list[RunEvent]:
+        return client.events(self._run_id, by="detectors", certainty="confirmed")
 
     def _evidence(self, client: Client, record: Record) -> Evidence:
         near = record.strike.step
@@ -258,6 +264,7 @@ class Story:
             sources=client.sources(self._run_id),
             loss=client.points(self._run_id, "loss", by="rank", start=near - 50, end=near + 50, buckets=2000),
             steps=client.steps(self._run_id, last=5000),
+            events=self._detected(client),
         )
 
     def _until(self, limit_s: float, what: str, found: Callable[[], T | None], company: Company | None = None) -> T:

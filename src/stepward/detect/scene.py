@@ -26,7 +26,9 @@ from stepward.detect.signals import (
 FOLLOWS_S = 900.0
 """An event may be the consequence of one that began at most this long before it."""
 _FOLLOWS: Mapping[str, frozenset[str]] = {
-    "crash": frozenset({"hardware_fault", "oom", "preemption", "hang", "non_finite", "disk_filling", "memory_growth", "input_bound"}),
+    "crash": frozenset(
+        {"hardware_fault", "oom", "preemption", "hang", "non_finite", "disk_filling", "memory_growth", "input_bound"}
+    ),
     "oom": frozenset({"memory_growth"}),
     "hang": frozenset({"hardware_fault", "oom", "crash", "preemption", "checkpoint_stall", "disk_filling"}),
     "divergence": frozenset({"loss_spike"}),

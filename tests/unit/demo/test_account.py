@@ -6,7 +6,7 @@ import pytest
 from stepward.demo import account
 from stepward.demo.account import Evidence
 from stepward.demo.faults import Kind, Plan, Record, Strike
-from stepward.model.resources import Attempt, Chart, Line, Run, Source, StepRow, StepTable
+from stepward.model.resources import Attempt, Chart, Line, Run, RunEvent, Source, StepRow, StepTable
 from stepward.model.states import State
 from stepward.model.words import Clock, RunKind, SourceKind
 
@@ -42,7 +42,22 @@ def evidence(logged=453, **change):
     sources = [source(0), source(1, state=State.CRASHED, signal="SIGKILL"), source(0, 2, State.FINISHED, None, 0)]
     x_last = [] if logged is None else [float(logged)]
     loss = Chart(metric="loss", x="step", lines=[Line(rank=0, attempt=1, x_last=x_last)])
-    return Evidence(run, sources, loss, StepTable({}, []))
+    return Evidence(run, sources, loss, StepTable({}, []), events=[detected("crash", step=logged)])
+
+
+def detected(type, *, id="c", rank=1, step=453, attempt=1, severity="critical", **data):
+    return RunEvent(
+        id=id,
+        type=type,
+        started_at="2026-12-01T00:00:00.000000Z",
+        attempt=attempt,
+        step=step,
+        ranks=[rank],
+        severity=severity,
+        certainty="confirmed",
+        detector=f"{type}/1",
+        data=data,
+    )
 
 
 def differing(**change):
@@ -63,8 +78,8 @@ def test_a_server_that_knows_everything_agrees_with_the_truth():
     [
         ({"state": State.FAILED}, {"attempt 1 ended", "through rank"}),
         ({"signal": "SIGTERM"}, {"attempt 1 ended", "through rank"}),
-        ({"logged": 452}, {"stood still before step", "steps done twice"}),
-        ({"logged": None}, {"stood still before step", "steps done twice"}),
+        ({"logged": 452}, {"stood still before step", "steps done twice", "after step"}),
+        ({"logged": None}, {"stood still before step", "steps done twice", "after step"}),
     ],
 )
 def test_a_server_that_is_wrong_is_shown_so(change, wrong):
@@ -107,3 +122,24 @@ def test_the_first_long_wait_is_that_of_the_rank_asked_for():
     table = StepTable({"data_wait": Clock.HOST}, rows)
     assert account.first_wait(table, 1) == 6
     assert account.first_wait(table, 2) is None
+
+
+def test_the_event_is_the_first_critical_one_or_what_it_follows_from():
+    noise = detected("straggler", id="s", severity="warning", rank=0)
+    waits = detected("input_bound", id="w", severity="warning", step=400)
+    crash, later = detected("crash", follows="w"), detected("oom", id="o", attempt=2)
+    assert account.root_event([noise, waits, crash, later], 1) is waits
+    assert account.root_event([noise, crash, later], 1) is crash  # what it follows from was withdrawn
+    assert account.root_event([noise, later], 1) is None
+    loader = Plan(Kind.LOADER, 1, 400, "signal")
+    record = Record(Strike(7, 1, 400, 0.0), last_step=434, resumed_step=360)
+    told = account.facts(evidence()._replace(events=[waits, crash]), loader, record)
+    assert [
+        (fact.what, fact.told, fact.differs) for fact in told if fact.what in ("event", "of rank", "from step")
+    ] == [
+        ("event", "input_bound", False),
+        ("of rank", "1", False),
+        ("from step", "400", False),
+    ]
+    silent = account.facts(evidence()._replace(events=[]), loader, record)
+    assert {"event", "of rank", "from step"} <= {fact.what for fact in silent if fact.differs}

@@ -91,9 +91,9 @@ def test_a_slow_loader_ends_in_its_time_out(arm, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda s: naps.append(s) if threading.current_thread() is mine else sleep(s))
     ordeal, path = arm(Kind.LOADER)
     empty = np.zeros((1, 1), np.int32)
-    with pytest.raises(TimeoutError, match="no batch for step 17"):
-        list(ordeal.batches(Batch(step, empty, empty) for step in range(30)))
-    assert len(naps) == 12
+    with pytest.raises(TimeoutError, match="no batch for step 40"):
+        list(ordeal.batches(Batch(step, empty, empty) for step in range(60)))
+    assert len(naps) == 35
     assert faults.read_strike(path).step == 5
 
 

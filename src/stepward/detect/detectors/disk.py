@@ -63,7 +63,9 @@ class DiskFilling(Detector):
             return
         if self._line is None or self._line.over:
             known = next((one for one in self._shared.values() if not one.over), None)
-            self._line = known or Episode(self, hit.time, "line", severity="critical", title=hit.text[:200])
+            state = self.attempt.lead if hit.rank is None else self.attempt.ranks.get(hit.rank)
+            step = None if state is None else state.step
+            self._line = known or Episode(self, hit.time, "line", step=step, severity="critical", title=hit.text[:200])
         if self._line.confirmed:
             return
         node = hit.node or self.attempt.node_of(hit.rank)
