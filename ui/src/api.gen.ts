@@ -602,6 +602,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/diagnoses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListDiagnoses
+         * @description All diagnoses of a run, the newest first: of attempts (``event`` null) and of events.
+         */
+        get: operations["list_diagnoses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetDiagnosis
+         * @description The newest diagnosis of a run, of the newest attempt that has one.
+         */
+        get: operations["get_diagnosis"];
+        put?: never;
+        /**
+         * MakeDiagnosis
+         * @description Diagnose the newest attempt of a run now, however it stands, and keep that.
+         */
+        post: operations["make_diagnosis"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/events": {
         parameters: {
             query?: never;
@@ -637,6 +681,26 @@ export interface paths {
          * @description One event of a run, withdrawn or not.
          */
         get: operations["get_event"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/events/{event}/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetEventDiagnosis
+         * @description The diagnosis that was made for an event.
+         */
+        get: operations["get_event_diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1160,6 +1224,18 @@ export interface components {
             created_at: string;
             path: string;
         };
+        /** Cause */
+        Cause: {
+            confidence: number;
+            decided_by: string;
+            evidence: components["schemas"]["Evidence"][];
+            label: string | null;
+            layer: string | null;
+            remediation?: string[];
+            secondary?: components["schemas"]["Secondary"][];
+            summary: string;
+            suspects: components["schemas"]["Suspects"];
+        };
         /** ChangedEvent */
         ChangedEvent: {
             now: components["schemas"]["RunEvent"];
@@ -1179,6 +1255,12 @@ export interface components {
             unit: string;
             /** @enum {string} */
             x: "step" | "time" | "relative";
+        };
+        /** ChartWindow */
+        ChartWindow: {
+            from_t: string;
+            metric: string;
+            to_t: string;
         };
         /** CheckpointAdvice */
         CheckpointAdvice: {
@@ -1280,6 +1362,40 @@ export interface components {
             /** @enum {string} */
             x: "step" | "time" | "relative";
         };
+        /** Document */
+        Document: {
+            candidates?: components["schemas"]["Cause"][];
+            causes?: components["schemas"]["Cause"][];
+            ended?: boolean | null;
+            episodes?: components["schemas"]["Episode"][];
+            events?: components["schemas"]["EventNote"][];
+            findings?: components["schemas"]["Finding"][];
+            inputs?: components["schemas"]["InputNote"][];
+            /**
+             * @default unknown
+             * @enum {string}
+             */
+            outcome: "healthy" | "degraded" | "failed" | "unknown";
+            ruled_out?: components["schemas"]["RuledOut"][];
+            /** @default stepward.diagnosis/1 */
+            schema: string;
+            unknown?: components["schemas"]["Unknown"][];
+        };
+        /** Episode */
+        Episode: {
+            label: string | null;
+            line: number;
+            number: number;
+            source: string;
+            summary: string;
+        };
+        /** EventNote */
+        EventNote: {
+            node?: string | null;
+            rank?: number | null;
+            text: string;
+            type: string;
+        };
         /** EventPage */
         EventPage: {
             items: components["schemas"]["RunEvent"][];
@@ -1291,6 +1407,29 @@ export interface components {
             run: string;
             /** @constant */
             type: "events";
+        };
+        /** Evidence */
+        Evidence: {
+            chart?: components["schemas"]["ChartWindow"] | null;
+            count: number;
+            event?: string | null;
+            kind: string;
+            last_line: number;
+            line: number;
+            node: string | null;
+            rank: number | null;
+            source: string;
+            stream?: string | null;
+            text: string;
+            time: string | null;
+        };
+        /** Finding */
+        Finding: {
+            analyzer: string;
+            layer: string;
+            /** @enum {string} */
+            verdict: "bad" | "ok" | "unknown";
+            why: string;
         };
         /** FleetGoodput */
         FleetGoodput: {
@@ -1313,6 +1452,22 @@ export interface components {
             /** @enum {string} */
             status: "ok" | "degraded";
             version: string;
+        };
+        /** InputNote */
+        InputNote: {
+            /** @default utf-8 */
+            encoding: string;
+            first_t?: string | null;
+            kind: string;
+            last_t?: string | null;
+            /** @default 0 */
+            lines: number;
+            node?: string | null;
+            rank?: number | null;
+            source: string;
+            /** @default false */
+            truncated: boolean;
+            why?: string | null;
         };
         /** Job */
         Job: {
@@ -1768,6 +1923,11 @@ export interface components {
             attempt: number;
             x: number;
         };
+        /** RuledOut */
+        RuledOut: {
+            label: string;
+            why: string;
+        };
         /** RulesChange */
         RulesChange: {
             text: string;
@@ -1936,6 +2096,11 @@ export interface components {
             /** @constant */
             type: "run";
         };
+        /** Secondary */
+        Secondary: {
+            ranks: number;
+            text: string;
+        };
         /** Series */
         Series: {
             /** @default 0 */
@@ -2033,6 +2198,15 @@ export interface components {
             };
             rows: components["schemas"]["StepRow"][];
         };
+        /** StoredDiagnosis */
+        StoredDiagnosis: {
+            attempt: number | null;
+            document: components["schemas"]["Document"];
+            event: string | null;
+            made_at: string;
+            run: string;
+            version: number;
+        };
         /** SubmittedJob */
         SubmittedJob: {
             argv: string[];
@@ -2042,6 +2216,12 @@ export interface components {
             expected: string;
             id: string | null;
             warnings: string[];
+        };
+        /** Suspects */
+        Suspects: {
+            devices?: string[];
+            nodes?: string[];
+            ranks?: number[];
         };
         /** Token */
         Token: {
@@ -2060,6 +2240,11 @@ export interface components {
          * @enum {string}
          */
         TokenKind: "admin" | "editor" | "viewer" | "ingest";
+        /** Unknown */
+        Unknown: {
+            analyzer: string;
+            why: string;
+        };
         /** WindowBuckets */
         WindowBuckets: {
             buckets_s: {
@@ -3405,6 +3590,119 @@ export interface operations {
             };
         };
     };
+    list_diagnoses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredDiagnosis"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_diagnosis: {
+        parameters: {
+            query?: {
+                format?: "json" | "markdown" | "html";
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredDiagnosis"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    make_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredDiagnosis"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
     list_events: {
         parameters: {
             query?: {
@@ -3467,6 +3765,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunEvent"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    get_event_diagnosis: {
+        parameters: {
+            query?: {
+                format?: "json" | "markdown" | "html";
+            };
+            header?: never;
+            path: {
+                run: string;
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredDiagnosis"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
