@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 
 from stepward.detect.signals import Detected
@@ -36,6 +36,7 @@ def diagnose(
     statements: Sequence[Statement] = (),
     events: Sequence[Detected] = (),
     scheduler: SchedulerVerdict | None = None,
+    places: Mapping[int, str] | None = None,
 ) -> Document:
     """What ended or hurts the run that the sources speak of.
 
@@ -47,12 +48,13 @@ def diagnose(
         statements: what the caller knows of metrics beside the inputs.
         events: what detectors said of the run.
         scheduler: how the run stands, as a caller knows that need not read it.
+        places: rank -> node, as far as the caller knows.
     """
     reading = Reading(zone, rank_pattern)
     try:
         for source in sources:
             reading.take(source, len(sources))
-        reading.told(statements, scheduler)
+        reading.told(statements, scheduler, places or {})
         reading.hurt = hurts(events)
         reading.clues += [*_exit_clues(exits), *_news(events, reading), *_reader_clues(reading)]
         settle(reading)

@@ -110,7 +110,7 @@ def prometheus(line: Line) -> list[Statement]:
     if not found:
         return []
     labels = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
-    return series_statements(
+    return _named(
         found[1],
         [float(found[3])],
         line,
@@ -119,7 +119,7 @@ def prometheus(line: Line) -> list[Statement]:
     )
 
 
-def series_statements(
+def _named(
     name: str, values: list[float], line: Line, *, unit: str = "", rank: Any = None, node: Any = None, text: str = ""
 ) -> list[Statement]:
     """A statement of a series by its name; empty for a name that means nothing here."""
@@ -154,7 +154,7 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
             values = [value for one in item["values"] if (value := _float(one)) is not None]
             name, unit, more = (str(item.get(key) or "") for key in ("name", "unit", "description"))
             if values:
-                found += series_statements(name, values, line, unit=unit, rank=item.get("rank"), node=item.get("node"), text=more)
+                found += _named(name, values, line, unit=unit, rank=item.get("rank"), node=item.get("node"), text=more)
             else:
                 found += _sentence(f"{name} {' '.join(map(str, item['values']))} {more}", line)
         else:
@@ -214,7 +214,7 @@ def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
     return [
         one
         for (name, rank, node), (values, line) in series.items()
-        for one in series_statements(name, values, line, rank=rank, node=node)
+        for one in _named(name, values, line, rank=rank, node=node)
     ]
 
 

@@ -46,7 +46,8 @@ _INNER = re.compile(
     r"^\W*Rank (\d+)[ :,]|\bon rank (\d+)\b|\brank (\d+):"
 )
 _INNER_NODE = re.compile(
-    r"\b(?:(?:node|host|hostname)[:= ] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d))"
+    r"\b(?:(?:node|host|hostname)[:= ] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d)|"
+    r"(?:ON|Nodes?) (?=\S+ (?:CANCELLED|not responding)))"
     r"([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]*\d[\w-]*)"
 )
 _SRUN = re.compile(r"^srun: error: (?P<node>\S+): tasks? (?P<rank>\d+)\b(?![-,])|^srun: error: (?P<only>\S+): tasks? ")

@@ -5,7 +5,7 @@ Lines go through here once. What they add up to is the matter of ``cascade`` and
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 
 from stepward.diagnose.clocks import shown
@@ -70,8 +70,12 @@ class Reading:
         self._episode = 0
         self._labels: dict[int, int] = {}
 
-    def told(self, statements: Sequence[Statement], scheduler: SchedulerVerdict | None) -> None:
+    def told(
+        self, statements: Sequence[Statement], scheduler: SchedulerVerdict | None, places: Mapping[int, str]
+    ) -> None:
         """Take what needs no reading."""
+        self.places.update(places)
+        self.nodes.update(places.values())
         if statements:
             self.kinds.add(Kind.METRICS)
             self.statements += statements

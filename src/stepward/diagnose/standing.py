@@ -5,7 +5,7 @@ from stepward.diagnose.slurm import verdict_of
 from stepward.diagnose.verdicts import End, SchedulerVerdict
 from stepward.model.states import State
 
-SOURCE = "scheduler"
+SOURCE = "scheduler state"
 _WORDS = {
     State.QUEUED: "PENDING",
     State.STARTING: "CONFIGURING",

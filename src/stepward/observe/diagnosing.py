@@ -20,7 +20,7 @@ from stepward.errors import NotFound, StepwardError
 from stepward.model.resources import instant
 from stepward.observe.inputs import Gathering, Inputs, Window
 from stepward.store.catalog.changes import Change
-from stepward.store.catalog.detected import PREFIX
+from stepward.store.catalog.detected import event_id
 from stepward.store.catalog.diagnoses import Diagnoses, Kept, KnownAttempt
 from stepward.store.logs import LogStore
 
@@ -34,8 +34,8 @@ MOST_TOLD = 4
 PAST_US = 86_400 * US
 """Attempts that ended within the last day are looked at when a server starts."""
 LOOK_S = 0.5
-WITHOUT = frozenset({"rule", "scheduling_delay"})
-"""Types of events that say their cause themselves."""
+WITHOUT = frozenset({"rule", "scheduling_delay", "no_progress_restart", "restart_loop"})
+"""Types of events that say their cause themselves, or are about several attempts, each with its own diagnosis."""
 
 Made = Callable[[KnownAttempt, frozenset[str], Document], None]
 _log = logging.getLogger("stepward.diagnose")
@@ -93,7 +93,7 @@ class Diagnosing:
         """Hear what detectors say."""
         for event in events:
             if event.certainty is Certainty.CONFIRMED and event.type not in WITHOUT:
-                self._want(run, event.attempt, PREFIX + event.id)
+                self._want(run, event.attempt, event_id(event.id))
 
     def follow_changes(self, changes: Iterable[Change]) -> None:
         """Hear which runs changed: an attempt of theirs may have ended."""
@@ -194,6 +194,7 @@ class Diagnosing:
                 statements=inputs.statements,
                 events=inputs.events,
                 scheduler=inputs.scheduler,
+                places=inputs.ranks,
             )
             self._link(document, inputs)
             kept = Kept(known.run, known.number, "", self._clock(), VERSION, msgspec.json.encode(document))

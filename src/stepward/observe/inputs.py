@@ -7,12 +7,11 @@ import signal
 from math import isfinite, nan
 from typing import NamedTuple
 
-from stepward.detect.metrics import Meaning, meaning
 from stepward.detect.series import median
 from stepward.detect.signals import Certainty, Detected
 from stepward.diagnose.detected import seen_from
 from stepward.diagnose.document import ChartWindow
-from stepward.diagnose.figures import Statement, series_statements
+from stepward.diagnose.figures import Statement
 from stepward.diagnose.lines import Line as TextLine
 from stepward.diagnose.sources import Source
 from stepward.diagnose.standing import said_by_scheduler, stands
@@ -34,16 +33,27 @@ BEFORE_US, AFTER_US = 600 * US, 60 * US
 BUCKETS = 60
 CHANGED = 0.08
 """A series is told where it is that much off its own past or off the others', as a share."""
-MOST_SERIES = 40
 MOST_NODES = 64
-_JUDGED = frozenset(Meaning) - {
-    Meaning.DUTY,
-    Meaning.DEVICE_CLOCK,
-    Meaning.DEVICE_MEMORY_USED,
-    Meaning.HOST_MEMORY_USED,
-    Meaning.CGROUP_MEMORY_USED,
+_MEANS = {
+    "system/device/utilization": "duty",
+    "system/device/memory_used": "device_memory",
+    "system/device/temperature": "temperature",
+    "system/device/clock_sm": "clock",
+    "system/host/cpu": "cpu",
+    "system/host/cpu_iowait": "iowait",
+    "system/host/cpu_steal": "steal",
+    "system/host/load": "load",
+    "system/host/memory_used": "host_memory",
+    "system/host/pressure_cpu": "cpu_pressure",
+    "system/host/pressure_io": "io_pressure",
+    "system/host/pressure_memory": "memory_pressure",
+    "system/cgroup/memory_used": "host_memory",
+    "system/cgroup/pressure_cpu": "cpu_pressure",
+    "system/cgroup/pressure_io": "io_pressure",
+    "system/cgroup/pressure_memory": "memory_pressure",
 }
-"""What detectors judge better by themselves comes as their event."""
+"""What a sampled series is to the diagnosis (``diagnose/catalogue/vocabulary.toml``). What detectors judge by themselves comes
+as their event."""
 _LIMITS = {
     "system/device/memory_used": "system/device/memory_total",
     "system/host/memory_used": "system/host/memory_total",
@@ -70,6 +80,8 @@ class Inputs(NamedTuple):
     charts: dict[str, ChartWindow]
     seen: dict[str, str]
     """Source of evidence -> id of the event."""
+    ranks: dict[int, str]
+    """Rank -> node."""
 
 
 class Gathering:
@@ -92,6 +104,7 @@ class Gathering:
             scheduler=_scheduler(attempt),
             places=places,
             charts=charts,
+            ranks=attempt.places,
             seen={seen_from(event.id): str(row["id"]) for row in attempt.events for event in [_event(row, names)]},
         )
 
@@ -137,11 +150,13 @@ class Gathering:
 
     def _statements(self, attempt: KnownAttempt, window: Window) -> tuple[list[Statement], dict[str, ChartWindow]]:
         begin, end = max(attempt.started_at, window.began - BEFORE_US), window.until + AFTER_US
-        known = [one for one in self._points.series(attempt.project, attempt.run) if _telling(one.metric)]
+        known = [one for one in self._points.series(attempt.project, attempt.run) if one.metric in _MEANS]
         statements: list[Statement] = []
         charts: dict[str, ChartWindow] = {}
-        for series in known[:MOST_SERIES]:
+        for series in known:
             lines = self._lines(attempt, series.metric, begin, end)
+            for line in lines:
+                line.rank = _rank_of(attempt, line)
             limits = self._lines(attempt, _LIMITS[series.metric], begin, end) if series.metric in _LIMITS else []
             told = _told(series.metric, series.unit, lines, limits, window.began / US)
             if told:
@@ -224,11 +239,12 @@ def _matters(event: Detected, window: Window, about: frozenset[str]) -> bool:
     return event.id in about or (over >= window.began - BEFORE_US and event.started_at <= window.until)
 
 
-def _telling(metric: str) -> bool:
-    if not metric.startswith("system/") or metric in _LIMITS.values():
-        return False
-    what = meaning(metric)
-    return what is None or what not in _JUDGED
+def _rank_of(attempt: KnownAttempt, line: Line) -> int | None:
+    """The rank that a line is about; device i of a node is that of the i-th of its ranks."""
+    if line.rank is not None or line.device is None:
+        return line.rank
+    ranks = sorted(rank for rank, node in attempt.places.items() if node == line.node)
+    return ranks[line.device] if line.device < len(ranks) else None
 
 
 def _told(metric: str, unit: str, lines: list[Line], limits: list[Line], began: float) -> list[Statement]:
@@ -245,11 +261,21 @@ def _told(metric: str, unit: str, lines: list[Line], limits: list[Line], began: 
         off = [ref for ref in (against, median(others) if others else None) if ref is not None and ref > 0]
         if limit is None and not any(abs(middle / ref - 1) >= CHANGED for ref in off):
             continue
-        for one in series_statements(metric, values, TextLine(f"metric {metric}", 1, metric, metric), unit=unit):
-            one.rank, one.node, one.against = line.rank, line.node or None, against
-            one.limit = None if limit is None else next((v for v in reversed(limit.last) if v is not None), None)
-            found.append(one)
+        one = Statement(_MEANS[metric], values, unit.lower(), "", TextLine(f"metric {metric}", 1, metric, metric))
+        one.rank, one.node, one.against = line.rank, line.node or None, against
+        one.limit = None if limit is None else next((v for v in reversed(limit.last) if v is not None), None)
+        one.text = _words(metric, one, line)
+        found.append(one)
     return found
+
+
+def _words(metric: str, one: Statement, line: Line) -> str:
+    """A statement for people: ``system/device/clock_sm of device 3: 1230, 1190 MHz; before: 1980``."""
+    device = f" of device {line.device}" if line.device is not None else ""
+    values = ", ".join(f"{value:g}" for value in one.values[-6:])
+    before = f"; before: {one.against:g}" if one.against is not None else ""
+    limit = f"; limit: {one.limit:g}" if one.limit is not None else ""
+    return f"{metric}{device}: {values} {one.unit}{before}{limit}"
 
 
 def _value(line: Line, at: int) -> float:

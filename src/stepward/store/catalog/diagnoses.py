@@ -56,6 +56,7 @@ class KnownAttempt(NamedTuple):
     said_why: str
     exits: list[KnownExit]
     nodes: list[str]
+    places: dict[int, str]
     events: list[dict[str, object]]
 
 
@@ -146,6 +147,7 @@ class Diagnoses:
             said_why=(launch["reason"] or "") if launch else "",
             exits=sorted(exits, key=lambda one: one.exit.at),
             nodes=sorted(nodes),
+            places={source["rank"]: source["node"] for source in mine if source["rank"] is not None and source["node"]},
             events=[event for event in said if covers(event["attempt"], key)],
         )
 
