@@ -32,14 +32,16 @@ def matcher(q: str) -> Matcher:
 def matching(
     pieces: Iterator[Piece], matches: Matcher, clock: Callable[[], float] = time.monotonic, limit_s: float = SEARCH_S
 ) -> Iterator[tuple[int, int]]:
-    """(line number, position of its first byte) of every match.
+    """(line number, position of its first byte) of every match; a first piece that begins within a line has its rest.
 
     Raises:
         UsageError: ``search_too_slow``.
     """
     end = clock() + limit_s
-    rest, start, number = b"", 0, 1
+    rest, start, number = b"", 0, 0
     for piece in pieces:
+        if number == 0:
+            start, number = piece.start, piece.newlines_before + 1
         if clock() > end:
             raise UsageError(
                 f"the search took longer than {limit_s:g} s",

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from stepward.store.logs.append import append_frames, blob_key
 from stepward.store.logs.index import LogIndex
 from stepward.store.logs.pages import log_stream, plain_page, search_page
 from stepward.store.logs.read import RawLine, StreamReader
+from stepward.store.logs.search import Matcher, matching
 
 TAIL = 200
 
@@ -121,6 +123,21 @@ class LogStore:
         """
         with self._reading(project, run, stream) as reader:
             yield from itertools.islice(reader.lines(first), max(0, last - first + 1))
+
+    def matching(
+        self, project: str, run: str, stream: str, matches: Matcher, *, first: int, last: int
+    ) -> Iterator[RawLine]:
+        """Those of lines ``first`` to ``last`` that match; whole pieces are looked at, so that few lines cost little.
+
+        Raises:
+            NotFound: ``no_such_stream``.
+        """
+        with self._reading(project, run, stream) as reader:
+            for n, start in matching(reader.pieces(first), matches, limit_s=math.inf):
+                if n > last:
+                    return
+                if n >= first:
+                    yield reader.line(n, start)
 
     def raw(self, project: str, run: str, stream: str) -> Iterator[bytes]:
         """The bytes of a stream as they came.
