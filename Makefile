@@ -58,6 +58,10 @@ check: setup
 	$(BIN)/lint-imports
 	cd ui && npm run check
 
+# A real Slurm lab loses a node under a training job; STORY_N=20 tells it twenty times.
+story: system
+	$(BIN)/python -m tests.e2e.story
+
 bench: system
 	$(BIN)/python bench/run.py
 

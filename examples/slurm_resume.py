@@ -9,6 +9,7 @@ would use NCCL). Without Slurm it trains alone.
 import argparse
 import os
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,7 @@ def main() -> None:
 def fresh() -> Weights:
     """Weights to begin with, the same on every rank."""
     random = np.random.default_rng(0)
-    shapes = zip(WIDTHS, WIDTHS[1:], strict=False)
-    return {f"w{i}": random.normal(0, shape[0] ** -0.5, shape) for i, shape in enumerate(shapes)}
+    return {f"w{i}": random.normal(0, shape[0] ** -0.5, shape) for i, shape in enumerate(pairwise(WIDTHS))}
 
 
 def load(path: str) -> Weights:
