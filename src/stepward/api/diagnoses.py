@@ -20,7 +20,6 @@ Form = Literal["json", "markdown", "html"]
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
-    "X-Content-Type-Options": "nosniff",
 }
 
 

@@ -6,7 +6,7 @@ Gathers inputs (paths, a run of a server, a Slurm job) and prints the document; 
 import os
 import re
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from stepward.cli.verdict import CSV, print_diagnosis
 from stepward.diagnose.document import Document, Unknown
 from stepward.diagnose.engine import diagnose as diagnose_sources
 from stepward.diagnose.sources import Source, discover
-from stepward.errors import UsageError
+from stepward.errors import NotFound, PermissionDenied, UsageError
 
 app = typer.Typer()
 
@@ -42,7 +42,12 @@ def diagnose(
         list[str] | None,
         typer.Option("--exit", metavar="RANK=CODE", help="A rank's exit code, the first to end first."),
     ] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="Read the logs of a run of the server.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="A run of the server: its diagnosis; with other inputs, its output beside them."
+        ),
+    ] = None,
     slurm: Annotated[
         str | None, typer.Option(metavar="JOB", help="Ask Slurm about a job, and read its output.")
     ] = None,
@@ -63,6 +68,11 @@ def diagnose(
         raise UsageError(
             "nothing to read", code="no_input", hint="stepward diagnose LOGS..., or --run RUN, or --slurm JOB"
         )
+    if run and not (paths or ends or slurm or pattern or tz or any(files for _, files in given)):
+        found = _of_server(run)
+        if found is not None:
+            _print(found, output)
+            return int(exit_code and found.outcome != "healthy")
     with ExitStack() as stack:
         sources = discover(paths or [])
         for kind, files in given:
@@ -122,6 +132,23 @@ def _zone(text: str | None) -> tzinfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         raise UsageError(f"--tz {text}: no such zone", code="bad_zone", hint="as in +02:00 or Europe/Berlin") from None
+
+
+def _of_server(named: str) -> Document | None:
+    """The diagnosis that the server has of a run that is over, or makes now; None where the caller may not have one made."""
+    from stepward.cli.connection import connect, find_run
+
+    client = connect()
+    run = find_run(client, named)
+    newest = max((attempt.number for attempt in run.attempts), default=None)
+    with suppress(NotFound):
+        stored = client.diagnosis(run.id)
+        if run.state.terminal and stored.attempt == newest:
+            return stored.document
+    try:
+        return client.make_diagnosis(run.id).document
+    except PermissionDenied:
+        return None
 
 
 def _fetch_run(named: str, folder: str) -> None:

@@ -10,6 +10,9 @@ from stepward.cli.figures import ago, between, figure
 from stepward.cli.ls import COLOURS, columns
 from stepward.cli.table import Column, Format, FormatOption, terminal, write_csv, write_json, write_table
 from stepward.cli.text import plain, safe
+from stepward.client.api import Client
+from stepward.diagnose.export import brief
+from stepward.errors import NotFound
 from stepward.model.resources import Attempt, LatestValue, Run, Source
 from stepward.model.states import State
 
@@ -40,6 +43,7 @@ def show_run(run: RunArgument, output: FormatOption = Format.TABLE) -> None:
         write_csv(columns(now, sorted(found.latest)), [found])
     else:
         _describe(found, now, client.config(found.id).system.get("job"))
+        _diagnosis(client, found)
         if found.attempts:
             print()
             write_table(attempt_columns(now), found.attempts)
@@ -138,6 +142,24 @@ def _describe(run: Run, now: float, job: object) -> None:
         soft_wrap=True,
     )
     for name, value in facts(run, now, job):
+        out.print(Text(f"  {name:<9} {safe(value)}"), soft_wrap=True)
+
+
+def _diagnosis(client: Client, run: Run) -> None:
+    """The newest diagnosis in three lines; ``stepward diagnose --run`` prints the whole."""
+    try:
+        found = client.diagnosis(run.id)
+    except NotFound:
+        return
+    lines = brief(found.document)
+    if not lines:
+        return
+    from rich.text import Text
+
+    out = terminal()
+    print()
+    out.print(Text(f"diagnosis of attempt {found.attempt}: {found.document.outcome}", style="bold"), soft_wrap=True)
+    for name, value in lines:
         out.print(Text(f"  {name:<9} {safe(value)}"), soft_wrap=True)
 
 

@@ -54,16 +54,16 @@ def html(document: Document, title: str) -> str:
     )
 
 
-def three_lines(document: Document) -> list[str]:
-    """The diagnosis in at most three lines: the cause, what proves it, what to do."""
+def brief(document: Document) -> list[tuple[str, str]]:
+    """The diagnosis in at most three lines, each with its name: the cause, what proves it, what to do."""
     causes = document.causes or document.candidates
     if not causes:
         return []
     first = causes[0]
     said = _head(first) if document.causes else f"no cause is proven; perhaps {_head(first)}"
-    lines = [f"{said}: {first.summary}"]
-    lines += [f"{_where(one)}  {one.text}" for one in first.evidence[:1]]
-    return lines + first.remediation[:1]
+    lines = [("cause", f"{said}: {first.summary}")]
+    lines += [("evidence", f"{_where(one)}  {one.text}") for one in first.evidence[:1]]
+    return lines + [("do", text) for text in first.remediation[:1]]
 
 
 def _cause_lines(cause: Cause) -> list[str]:

@@ -1,4 +1,4 @@
-"""``stepward diagnose --run``: the output of a run of a server, by ranks."""
+"""``stepward diagnose --run``: what the server says of a run; with other inputs its output beside them, by ranks."""
 
 import json
 
@@ -23,8 +23,32 @@ def test_the_logs_of_a_run_are_read_by_rank_and_node(recorded, run_json, monkeyp
         answers["GET", path] = (200, {"stream": stream, "lines": []})
     client = recorded(answers)
     monkeypatch.setattr(connection, "connect", lambda: client)
-    assert app.outcome(["diagnose", "--run", run["id"], "--format", "json"]) == 0
+    assert app.outcome(["diagnose", "--run", run["id"], "--exit", "1=1", "--format", "json"]) == 0
     document = json.loads(capfdbinary.readouterr().out)
     (cause,) = document["causes"]
     assert (cause["label"], cause["suspects"]["ranks"]) == ("gpu_oom", [1])
     assert [(note["rank"], note["node"]) for note in document["inputs"]] == [(0, "gpu-07"), (1, "gpu-07")]
+
+
+STORED = {
+    "attempt": 2,
+    "event": None,
+    "made_at": "2026-12-01T10:00:00Z",
+    "version": 1,
+    "document": {"outcome": "failed"},
+}
+
+
+def test_of_a_run_that_is_over_the_server_is_asked_and_else_it_looks_again(
+    recorded, run_json, monkeypatch, capfdbinary
+):
+    for state, outcome in (("failed", "failed"), ("running", "degraded")):
+        run = run_json(state=state)
+        base = f"/api/v1/runs/{run['id']}"
+        stored = {**STORED, "run": run["id"]}
+        anew = {**stored, "document": {"outcome": "degraded"}}
+        answers = {("GET", base): run, ("GET", f"{base}/diagnosis"): stored, ("POST", f"{base}/diagnosis"): anew}
+        client = recorded({asked: (200, answer) for asked, answer in answers.items()})
+        monkeypatch.setattr(connection, "connect", lambda client=client: client)
+        assert app.outcome(["diagnose", "--run", run["id"], "--format", "json", "--exit-code"]) == 1
+        assert json.loads(capfdbinary.readouterr().out)["outcome"] == outcome
