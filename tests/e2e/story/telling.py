@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from tests.e2e.story.claims import Claims
 from tests.e2e.story.lab import NAME, Lab, StoryError
 from tests.e2e.story.picture import take_picture
