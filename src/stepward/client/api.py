@@ -292,6 +292,10 @@ class Client:
         """The newest diagnosis of a run; ``NotFound`` with ``no_diagnosis`` where it has none."""
         return self._get(f"{_run(run)}/diagnosis", {}, StoredDiagnosis)
 
+    def diagnoses(self, run: str) -> list[StoredDiagnosis]:
+        """All diagnoses of a run, the newest first: of its attempts (``event`` None) and of events."""
+        return self._get(f"{_run(run)}/diagnoses", {}, list[StoredDiagnosis])
+
     def make_diagnosis(self, run: str) -> StoredDiagnosis:
         """Have the newest attempt of a run diagnosed now."""
         return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis)

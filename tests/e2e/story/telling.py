@@ -1,7 +1,6 @@
 """One telling: a job of two nodes, one of them dies, the run goes on elsewhere, and the server knows all of it."""
 
 import contextlib
-import json
 import socket
 import time
 from datetime import datetime
@@ -14,7 +13,7 @@ from tests.e2e.story.lab import NAME, Lab, StoryError
 from tests.e2e.story.picture import take_picture
 
 from stepward.clusters.health import PREFIX
-from stepward.errors import StepwardError
+from stepward.diagnose.document import StoredDiagnosis
 from stepward.model.resources import Attempt, Run, RunEvent, StepRow
 from stepward.orchestrators.slurm.records import SlurmJob
 
@@ -159,13 +158,16 @@ class Telling:
 
     def _diagnosis(self, victim: str) -> None:
         with contextlib.suppress(StoryError):
-            self._lab.until("a diagnosis of attempt 1", self._document, DIAGNOSED_S)
-        found = [
-            (cause["label"], cause["suspects"]["nodes"]) for cause in (self._document() or {"causes": []})["causes"]
-        ]
+            self._lab.until("a diagnosis of attempt 1", self._first_diagnosis, DIAGNOSED_S)
+        found = self._first_diagnosis()
+        causes = [(cause.label, cause.suspects.nodes) for cause in found.document.causes] if found else []
         self._claims.hold(
-            "the diagnosis is node_failure, with the node", found[:1] == [("node_failure", [victim])], found
+            "the diagnosis is node_failure, with the node", causes == [("node_failure", [victim])], causes
         )
+        if found:
+            took = _seconds(found.made_at) - self._killed_at
+            self._claims.within("kill -> diagnosis as it stands", took, None)
+        print(self._lab.cli("show", self._run_id))
 
     def _goodput(self, rows: list[StepRow], earlier: int) -> None:
         lost = max(row.step for row in self._rows(1)) - earlier
@@ -194,7 +196,11 @@ class Telling:
 
     def _keep(self) -> None:
         """Keep what the server knew, for people to read."""
-        told = {"run": self._run(), "events": self._lab.client.events(self._run_id), "diagnosis": self._document()}
+        told = {
+            "run": self._run(),
+            "events": self._lab.client.events(self._run_id),
+            "diagnoses": self._lab.client.diagnoses(self._run_id),
+        }
         path = self._artifacts / f"run-{self._number}.json"
         path.write_bytes(msgspec.json.format(msgspec.json.encode(told)))
 
@@ -220,11 +226,9 @@ class Telling:
     def _rows(self, attempt: int) -> list[StepRow]:
         return [row for row in self._lab.client.steps(self._run_id, last=5000).rows if row.attempt == attempt]
 
-    def _document(self) -> dict[str, Any] | None:
-        with contextlib.suppress(StepwardError, json.JSONDecodeError):
-            document = json.loads(self._lab.cli("diagnose", "--run", self._run_id, "--format", "json", check=False))
-            return document if document["causes"] else None
-        return None
+    def _first_diagnosis(self) -> StoredDiagnosis | None:
+        every = self._lab.client.diagnoses(self._run_id)
+        return next((one for one in every if one.attempt == 1 and one.event is None), None)
 
 
 def _seconds(instant: str | None) -> float:
