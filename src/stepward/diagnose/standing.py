@@ -1,5 +1,7 @@
 """How a run stands, from the product's own states: for who knows them and has no text of a scheduler to read."""
 
+from collections.abc import Sequence
+
 from stepward.diagnose.lines import Line, clean
 from stepward.diagnose.slurm import verdict_of
 from stepward.diagnose.verdicts import End, SchedulerVerdict
@@ -23,11 +25,16 @@ _WORDS = {
 _TAKEN = frozenset({State.TIMEOUT, State.PREEMPTED, State.CANCELLED, State.LOST})
 
 
-def said_by_scheduler(state: State, reason: str, at_us: int | None) -> SchedulerVerdict:
-    """The state that a scheduler gave an attempt, and its word for why."""
+def said_by_scheduler(
+    state: State, reason: str, at_us: int | None, failed_nodes: Sequence[str] = ()
+) -> SchedulerVerdict:
+    """The state that a scheduler gave an attempt, its word for why, and the nodes that it lost."""
     words = clean(f"the scheduler says {state.value}" + (f": {reason}" if reason else ""))
-    line = Line(SOURCE, 1, words, words, time=None if at_us is None else at_us / 1e6)
-    return verdict_of(_WORDS[state], reason, line)
+    time = None if at_us is None else at_us / 1e6
+    first, *others = (Line(SOURCE, 1, words, words, time=time, node=node) for node in failed_nodes or (None,))
+    verdict = verdict_of(_WORDS[state], reason, first)
+    verdict.clues += [clue for line in others for clue in verdict_of(_WORDS[state], reason, line).clues]
+    return verdict
 
 
 def stands(state: State) -> SchedulerVerdict:

@@ -202,9 +202,9 @@ def _number(name: str) -> int:
 def _scheduler(attempt: KnownAttempt) -> SchedulerVerdict:
     told = [exit for _, exit in attempt.exits if exit.by is Witness.SCHEDULER and exit.state is not None]
     if attempt.said is not None and (attempt.said.terminal or not told):
-        return said_by_scheduler(attempt.said, attempt.said_why, attempt.ended_at)
+        return said_by_scheduler(attempt.said, attempt.said_why, attempt.ended_at, attempt.failed_nodes)
     if told and told[-1].state is not None:
-        return said_by_scheduler(told[-1].state, told[-1].reason or "", told[-1].at)
+        return said_by_scheduler(told[-1].state, told[-1].reason or "", told[-1].at, attempt.failed_nodes)
     return stands(attempt.state)
 
 

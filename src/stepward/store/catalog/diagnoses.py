@@ -41,7 +41,8 @@ class KnownExit(NamedTuple):
 class KnownAttempt(NamedTuple):
     """What the catalog knows of an attempt; times in µs on the server's clock.
 
-    ``said`` and ``said_why`` are the scheduler's state of it and word for why, None where no scheduler is heard.
+    ``said`` and ``said_why`` are the scheduler's state of it and word for why, None where no scheduler is heard;
+    ``failed_nodes`` those that its watcher saw fail.
     """
 
     run: str
@@ -58,6 +59,7 @@ class KnownAttempt(NamedTuple):
     nodes: list[str]
     places: dict[int, str]
     events: list[dict[str, object]]
+    failed_nodes: list[str]
 
 
 class Kept(NamedTuple):
@@ -126,6 +128,10 @@ class Diagnoses:
             mine = [source for source in told if covers(source["attempt"], key)]
             seen = sa.select(events).where(events.c.run == run, events.c.certainty == "confirmed")
             said = [dict(event) for event in connection.execute(seen.order_by(events.c.started_at)).mappings()]
+            losses = sa.select(events.c.attempt, events.c.data).where(
+                events.c.run == run, events.c.type == "node_failed"
+            )
+            failed = [loss.data for loss in connection.execute(losses) if covers(loss.attempt, key)]
         exits = [
             KnownExit(exit.rank if exit.rank is not None else view.rank, exit)
             for view in [source_view(dict(source)) for source in mine]
@@ -149,6 +155,7 @@ class Diagnoses:
             nodes=sorted(nodes),
             places={source["rank"]: source["node"] for source in mine if source["rank"] is not None and source["node"]},
             events=[event for event in said if covers(event["attempt"], key)],
+            failed_nodes=sorted({str(node) for data in failed for node in data.get("nodes") or ()}),
         )
 
     def keep(
@@ -171,6 +178,12 @@ class Diagnoses:
                 return False
             upsert(connection, diagnoses, rows)
         return True
+
+    def drop(self, run: str, attempt: str) -> None:
+        """Forget the diagnosis of an attempt that did not end badly after all; those of its events stay."""
+        mine = sa.and_(diagnoses.c.run == run, diagnoses.c.attempt == attempt, diagnoses.c.event == "")
+        with self._database.write() as connection:
+            connection.execute(sa.delete(diagnoses).where(mine))
 
     def of_run(self, projects: Projects, named: str) -> list[Kept]:
         """The diagnoses of a run, the newest first.
