@@ -44,7 +44,7 @@ async def get_diagnosis(
 
 @post("/api/v1/runs/{run:str}/diagnosis", operation_id="make_diagnosis", opt=EDITOR)
 async def make_diagnosis(request: AnyRequest, parts: Given, who: Who, run: FromPath[str]) -> Response[StoredDiagnosis]:
-    """Diagnose the newest attempt of a run now, however it stands, and keep that."""
+    """Diagnose the newest attempt of a run now, however it stands; what is not healthy is kept."""
 
     def made() -> Response[StoredDiagnosis]:
         return answer(request, parts.diagnosing.make(parts.runs.head(who.projects, run).id))

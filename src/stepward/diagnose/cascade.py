@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.launcher import Activity
+from stepward.diagnose.metrics import low_duty
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.tables import table
 
@@ -46,7 +47,8 @@ def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
         _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts,
-        _compile_storm, _first_contact, _wrong_network, _busy_rank, _heartbeats, _unconfirmed_kill, _denied_by_metrics,
+        _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _heartbeats,
+        _unconfirmed_kill, _denied_by_metrics,
     ):  # fmt: skip
         rule(reading)
 
@@ -239,6 +241,18 @@ def _busy_rank(reading: Reading) -> None:
         if reading.progress.after(activity.line.source, activity.line.number, None) > 0:
             continue
         reading.clues.append(_work(rank, activity))
+
+
+def _idle_rank(reading: Reading) -> None:
+    """A rank that does not report the time-out of its peers, on a device that was busy and is idle: it never got there."""
+    silent = set(reading.launcher.silent())
+    for one in reading.statements:
+        if one.metric == "duty" and one.rank in silent and low_duty(one) and one.against is not None:
+            says = f"rank {one.rank} does nothing while the others wait for it"
+            reading.clues.append(
+                clue("idle_rank", "hang_in_user_code", Kind.METRICS, one.line, says, role=Role.EITHER, more=0.9,
+                     text=one.text, rank=one.rank, node=one.node)
+            )  # fmt: skip
 
 
 def _work(rank: int | None, activity: Activity) -> Clue:

@@ -26,7 +26,7 @@ class Metrics:
 
     def __init__(self, statements: list[Statement]) -> None:
         self.statements = statements
-        self.idle = any(_low_duty(one) for one in statements if one.metric == "duty")
+        self.idle = any(low_duty(one) for one in statements if one.metric == "duty")
         self.flat = any(
             one.metric == "progress" and ("flat" in one.text or "no " in one.text.lower()) for one in statements
         )
@@ -92,7 +92,8 @@ def _apart(metric: str, value: float, others: float) -> tuple[str, Role, float, 
     return None
 
 
-def _low_duty(one: Statement) -> bool:
+def low_duty(one: Statement) -> bool:
+    """Whether a device is at work less than half of its time."""
     return math.isfinite(one.value) and share([one.value], one.unit) < DUTY_LOW
 
 
@@ -117,7 +118,7 @@ def _data_wait(one: Statement, all_: Metrics) -> Judged:
 def _duty(one: Statement, _: Metrics) -> Judged:
     return (
         ("input_bound", Role.CONFIRM, -0.4, "accelerators are idle more than half of the time")
-        if _low_duty(one)
+        if low_duty(one)
         else None
     )
 

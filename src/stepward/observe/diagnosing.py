@@ -21,7 +21,7 @@ from stepward.model.resources import instant
 from stepward.observe.inputs import Gathering, Inputs, Window
 from stepward.store.catalog.changes import Change
 from stepward.store.catalog.detected import event_id
-from stepward.store.catalog.diagnoses import Diagnoses, Kept, KnownAttempt
+from stepward.store.catalog.diagnoses import ENDED_BADLY, Diagnoses, Kept, KnownAttempt
 from stepward.store.logs import LogStore
 
 US = 1_000_000
@@ -101,7 +101,7 @@ class Diagnosing:
             self._changed.update(change.run for change in changes if not change.removed)
 
     def make(self, run: str, attempt: str | None = None) -> StoredDiagnosis:
-        """Diagnose an attempt (None: the newest) now, and keep the document as the attempt's.
+        """Diagnose an attempt (None: the newest) now; what is not healthy is kept as the attempt's.
 
         Raises:
             NotFound: ``no_such_attempt``.
@@ -157,10 +157,17 @@ class Diagnosing:
             if known is None:
                 self._forget(wanted)
                 return
+            with self._lock:
+                if known.state not in ENDED_BADLY and "" in wanted.about:
+                    # It was lost, and came back.
+                    wanted.about.discard("")
+                    self._diagnoses.drop(known.run, known.key)
+                about = frozenset(wanted.about)
+            if not about:
+                self._forget(wanted)
+                return
             weight = self._gathering.weight(known)
             if not wanted.made or weight != wanted.weight:
-                with self._lock:
-                    about = frozenset(wanted.about)
                 kept = self._make(known, about)
                 if not wanted.made:
                     self._made(known, about, msgspec.json.decode(kept.document, type=Document))
@@ -198,9 +205,10 @@ class Diagnosing:
             )
             self._link(document, inputs)
             kept = Kept(known.run, known.number, "", self._clock(), VERSION, msgspec.json.encode(document))
-            self._diagnoses.keep(
-                known.run, known.key, about, made_at=kept.made_at, version=VERSION, document=kept.document
-            )
+            if document.outcome != "healthy":
+                self._diagnoses.keep(
+                    known.run, known.key, about, made_at=kept.made_at, version=VERSION, document=kept.document
+                )
             return kept
 
     def _window(self, known: KnownAttempt, about: frozenset[str]) -> Window:
