@@ -26,7 +26,8 @@ def list_actions(
     limit: Annotated[int, QueryParameter(ge=1, le=MAX_PAGE)] = 50,
     cursor: FromQuery[str | None] = None,
 ) -> Response[ActionPage]:
-    """What was done, the newest first; of a run only for those who may see it."""
+    """What was done, the newest first; of a run only for those who may see it. ``cluster`` by either of its names."""
+    cluster = None if cluster is None else parts.queues.slurm_name(cluster)
     page = parts.actions.page(
         who.projects, cluster=cluster, node=node, job=job, run=run, kind=kind, limit=limit, cursor=cursor
     )

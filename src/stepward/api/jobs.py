@@ -57,13 +57,15 @@ async def list_jobs(
     user: FromQuery[str | None] = None,
     partition: FromQuery[str | None] = None,
     name: FromQuery[str | None] = None,
+    node: FromQuery[str | None] = None,
     since: FromQuery[str] = "24h",
     limit: Annotated[int, QueryParameter(ge=1, le=MAX_PAGE)] = 100,
     cursor: FromQuery[str | None] = None,
 ) -> Response[JobPage]:
     """Jobs that wait, run, or ended within ``since``, the newest first.
 
-    ``state`` is ours or Slurm's, several joined by commas; ``name`` is found anywhere in the name.
+    ``state`` is ours or Slurm's, several joined by commas; ``name`` is found anywhere in the name; ``node`` is one that a
+    job has, or had in its last launch.
     """
 
     def page() -> JobPage:
@@ -71,6 +73,7 @@ async def list_jobs(
         jobs, missing = _all_jobs(queue, span_us(since), parts.clock())
         wanted = {one.strip().lower() for one in states.split(",") if one.strip()} if states else None
         found = [job for job in jobs if _fits(job, wanted, user, partition, name)]
+        found = [job for job in found if node is None or node in job.nodes]
         found.sort(key=_place, reverse=True)
         behind = found if cursor is None else [job for job in found if _place(job) < _cursor(cursor)]
         shown = behind[:limit]

@@ -159,11 +159,7 @@ def _interval(had: Allocation, origin_us: int, now: int) -> tuple[float, float]:
 
 
 def _slurm_name(parts: Parts, cluster: str) -> str:
-    """What Slurm calls a cluster; a name that no Slurm has stands for itself."""
-    try:
-        return cluster if cluster == LOCAL_CLUSTER else parts.queues.of(cluster).slurm_name
-    except StepwardError:
-        return cluster
+    return cluster if cluster == LOCAL_CLUSTER else parts.queues.slurm_name(cluster)
 
 
 def _place(parts: Parts, who: Principal, run: Run) -> tuple[str | None, str | None]:

@@ -183,6 +183,13 @@ class Queues:
                 known = self._known[record.slurm_name] = Queue(record.name, Slurm(conf), record.slurm_name)
             return known
 
+    def slurm_name(self, cluster: str) -> str:
+        """Slurm's ClusterName of a cluster, by either of its names; a name that no Slurm has stands for itself."""
+        try:
+            return self.of(cluster).slurm_name
+        except StepwardError:
+            return cluster
+
     def _is_host(self, cluster: str) -> bool:
         try:
             return self._host.slurm_name == cluster
