@@ -9,6 +9,8 @@ import type { Axis, Split } from "../state/url";
 
 export interface ChartQuery {
   run: string;
+  /** Path of the points, where they are not the run's own. */
+  of: string | null;
   metric: string;
   x: Axis;
   by: Split;
@@ -20,6 +22,8 @@ export interface ChartQuery {
 const KEEP = 200;
 /** Shorter than the second that a value may take to the screen, of which commit and stream take half. */
 const REFRESH_MS = 400;
+/** The stream does not tell of points that are not the run's own; agents take one every 10 s. */
+const POLL_MS = 10_000;
 const kept = new Map<string, Chart>();
 
 /** The newest chart for a query; while a zoomed or finer one loads, the last one on the same axis stays. */
@@ -27,7 +31,7 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
   const key = JSON.stringify(query);
   const loaded = useLoad(key, async (signal) => keep(key, await fetchChart(query, signal)));
   const last = useRef<{ of: string; chart: Chart } | null>(null);
-  const of = `${query.run}\n${query.metric}\n${query.x}`;
+  const of = `${query.of ?? query.run}\n${query.metric}\n${query.x}`;
   const value = loaded.value ?? kept.get(key) ?? (last.current?.of === of ? last.current.chart : undefined);
   if (value) last.current = { of, chart: value };
   const busy = useRef(false);
@@ -42,11 +46,13 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
     const off = on("points", ({ run, metrics }) => {
       if (run === query.run && metrics.includes(query.metric)) refresh();
     });
+    const timer = query.of === null ? undefined : setInterval(refresh, POLL_MS);
     return () => {
+      clearInterval(timer);
       off();
       refresh.stop();
     };
-  }, [query.run, query.metric, loaded.reload]);
+  }, [query.run, query.of, query.metric, loaded.reload]);
   useEffect(() => {
     if (loaded.loading || !missed.current) return;
     missed.current = false;
@@ -55,8 +61,8 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
   return { ...loaded, value };
 }
 
-function fetchChart({ run, ...query }: ChartQuery, signal: AbortSignal): Promise<Chart> {
-  return get<Chart>(runPath(run, "/points"), { query, signal });
+function fetchChart({ run, of, ...query }: ChartQuery, signal: AbortSignal): Promise<Chart> {
+  return get<Chart>(of ?? runPath(run, "/points"), { query, signal });
 }
 
 function keep(key: string, chart: Chart): Chart {

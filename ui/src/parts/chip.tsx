@@ -44,4 +44,17 @@ export function Chip({ state, title }: { state: State; title?: string | null }) 
   );
 }
 
+export type Tone = Sign["tone"];
+const SHAPES: Record<Tone, State> = { good: "finished", live: "running", warn: "hung", bad: "failed", mute: "queued" };
+
+/** A word that is no state of a run; its shape is that of its tone. */
+export function ToneChip({ tone, word, title }: { tone: Tone; word: string; title?: string | null }) {
+  return (
+    <span class={`chip ${tone}`} data-word={word} title={title ?? undefined}>
+      <Shape state={SHAPES[tone]} />
+      {word}
+    </span>
+  );
+}
+
 export const toneOf = (state: State): string => SIGNS[state].tone;

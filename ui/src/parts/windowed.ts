@@ -39,3 +39,14 @@ export function rowsInView(view: View, rowHeight: number, count: number, more = 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - more);
   return [Math.min(first, count), Math.min(count, Math.ceil((view.top + view.height) / rowHeight) + more)];
 }
+
+/** Height of a table's head, which stays in view. */
+const HEAD = 32;
+
+/** Scroll so far that row `index` of a table is in view; a negative one is none. */
+export function reveal(box: HTMLElement, index: number, row: number): void {
+  if (index < 0) return;
+  const top = index * row;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + row + HEAD > box.scrollTop + box.clientHeight) box.scrollTop = top + row + HEAD - box.clientHeight;
+}

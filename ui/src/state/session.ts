@@ -41,5 +41,8 @@ async function refresh(): Promise<void> {
   }
 }
 
+/** Whether the session may change jobs and clusters. */
+export const mayAdminister = (): boolean => session.value?.kind === "admin" && session.value.projects === null;
+
 /** Whether the session may change runs. */
 export const mayEdit = (): boolean => session.value?.kind === "admin" || session.value?.kind === "editor";

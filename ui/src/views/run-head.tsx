@@ -13,6 +13,7 @@ import { href } from "../state/place";
 import { mayEdit } from "../state/session";
 import { runsPlace } from "../state/url";
 import { ago, between, count, duration, LIVE, moment, step } from "../words";
+import { RunJob } from "./run-job";
 
 interface Props {
   run: Run;
@@ -43,7 +44,7 @@ export function RunHead({ run, put }: Props) {
           <bdi>{run.name}</bdi>
         </h1>
         <Chip state={run.state} />
-        {run.state_reason && <span class={`reason clip ${toneOf(run.state)}-ink`} title={run.state_reason}>{run.state_reason}</span>}
+        {run.state_reason && <span class={`reason ${run.state === "queued" ? "whole" : "clip"} ${toneOf(run.state)}-ink`} title={run.state_reason}>{run.state_reason}</span>}
         <span class="grow" />
         <Actions run={run} />
       </div>
@@ -97,6 +98,7 @@ function Facts({ run }: { run: Run }) {
   facts.push(["Id", run.id, run.key ? `key ${run.key}` : undefined]);
   return (
     <dl class="facts">
+      <RunJob run={run} />
       {facts.map(([name, value, title]) => (
         <div key={name}>
           <dt>{name}</dt>

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { get, type Run, type RunConfig, runPath } from "../api";
 import { ProblemNote } from "../parts/notice";
-import { rowsInView, useView } from "../parts/windowed";
+import { reveal, rowsInView, useView } from "../parts/windowed";
 import { type Json, rows } from "../state/leaves";
 import { now } from "../state/now";
 import { adjust, go, href } from "../state/place";
@@ -12,7 +12,6 @@ import { runPlace, type RunsPlace } from "../state/url";
 import { type CellContext, type Column, quoted, turned } from "./columns";
 
 const ROW = 33;
-const HEAD = 32;
 const NAME: Pick<Column, "title" | "sort" | "width"> = { title: "Name", sort: "name", width: 240 };
 
 interface Props {
@@ -33,7 +32,7 @@ export function RunTable({ place, list, columns, selected, cursor, toggle }: Pro
   const shown = items.slice(first, end);
   const configs = useConfigs(columns.some((column) => column.id.startsWith("config:")) ? shown : []);
   useEffect(() => list.reach(end), [list, end]);
-  useLayoutEffect(() => reveal(box.current!, cursor), [cursor]);
+  useLayoutEffect(() => reveal(box.current!, cursor, ROW), [cursor]);
   const context = (run: Run): CellContext => ({ now: now.value, config: configs.get(run.id), change: (run, change) => void list.change(run, change) });
   const width = 34 + NAME.width + columns.reduce((sum, column) => sum + column.width, 0);
   return (
@@ -127,14 +126,6 @@ function Row({ run, index, columns, at, selected, current, toggle }: RowProps) {
       ))}
     </tr>
   );
-}
-
-/** Scroll so far that the row of the keyboard's cursor is in view. */
-function reveal(box: HTMLElement, index: number): void {
-  if (index < 0) return;
-  const top = index * ROW;
-  if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + ROW + HEAD > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW + HEAD - box.clientHeight;
 }
 
 const kept = new Map<string, ReadonlyMap<string, unknown>>();

@@ -1,0 +1,297 @@
+/** One cluster: what is wrong, the operation that changes it, pools, partitions, nodes and daemons. */
+
+import { useState } from "preact/hooks";
+import { call, type Cluster, type ClusterPlan, clusterPath, get, type JobPage, type Operation } from "../api";
+import { useKeys } from "../keys";
+import { ToneChip } from "../parts/chip";
+import { Confirm } from "../parts/confirm";
+import { copy } from "../parts/copy";
+import { Glyph } from "../parts/glyph";
+import { Menu } from "../parts/menu";
+import { Empty, ProblemNote, say, Skeleton } from "../parts/notice";
+import { CLUSTER_TONES, shapeWords } from "../state/clusters";
+import { useLoad } from "../state/load";
+import { now } from "../state/now";
+import { go, href } from "../state/place";
+import { usePolled } from "../state/polled";
+import { mayAdminister } from "../state/session";
+import { jobsPlace } from "../state/url";
+import { ago, bytes, count, moment } from "../words";
+import { NodeGrid } from "./cluster-nodes";
+import { Nodes, OperationLine } from "./clusters";
+import "./clusters.css";
+
+const POLL_MS = 2000;
+
+export function ClusterView({ cluster: named }: { cluster: string }) {
+  const { value: cluster, problem, reload } = usePolled(named, POLL_MS, (signal) => get<Cluster>(clusterPath(named), { signal }));
+  useKeys({ u: () => go({ view: "clusters" }) });
+  if (problem?.status === 404) return <NoCluster named={named} />;
+  if (!cluster) return <main class="clusters">{problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={12} />}</main>;
+  return (
+    <main class="clusters">
+      <Head cluster={cluster} />
+      {problem && <ProblemNote problem={problem} retry={reload} />}
+      {cluster.problems.length > 0 && <Problems problems={cluster.problems} />}
+      {cluster.operation && cluster.operation.state !== "done" && <OperationSteps operation={cluster.operation} />}
+      <Queue cluster={cluster.name} />
+      <section>
+        <h2>Nodes</h2>
+        <NodeGrid cluster={cluster.name} nodes={cluster.nodes} />
+      </section>
+      <div class="side-by-side">
+        <Pools cluster={cluster} />
+        <Partitions cluster={cluster} />
+        <Services cluster={cluster} />
+      </div>
+    </main>
+  );
+}
+
+function NoCluster({ named }: { named: string }) {
+  return (
+    <main class="clusters">
+      <Empty title="No such cluster">
+        <p>
+          There is no cluster <code>{named}</code> on this server (any more).
+        </p>
+        <a class="button" href={href({ view: "clusters" })}>
+          All clusters
+        </a>
+      </Empty>
+    </main>
+  );
+}
+
+function Head({ cluster }: { cluster: Cluster }) {
+  const [ending, end] = useState(false);
+  const { name, display_name, slurm_name, provider, state, slurm_conf, created_at, nodes, operation } = cluster;
+  const busy = operation?.state === "running" || operation?.state === "interrupted";
+  return (
+    <header class="run-head">
+      <div class="row wrap">
+        <a class="faint" href={href({ view: "clusters" })}>
+          clusters
+        </a>
+        <span class="faint" aria-hidden="true">
+          /
+        </span>
+        <h1 class="clip">{name}</h1>
+        <ToneChip tone={CLUSTER_TONES[state]} word={state} />
+        {display_name !== name && <span class="soft">{display_name}</span>}
+        <span class="grow" />
+        <a class="button" href={href(jobsPlace(name))}>
+          Jobs
+        </a>
+        <Menu label="Actions for this cluster" button={<Glyph name="menu" />}>
+          {(close) => (
+            <>
+              <button onClick={() => (close(), void copy(`export SLURM_CONF=${slurm_conf}`, "Command copied"))}>
+                <Glyph name="copy" /> Copy export SLURM_CONF=…
+              </button>
+              <button onClick={() => (close(), void copy(`stepward cluster get ${name}`, "Command copied"))}>
+                <Glyph name="copy" /> Copy as command
+              </button>
+              {mayAdminister() && (
+                <button class="danger" disabled={busy} onClick={() => (close(), end(true))}>
+                  <Glyph name="trash" /> Delete the cluster…
+                </button>
+              )}
+            </>
+          )}
+        </Menu>
+      </div>
+      <dl class="facts">
+        {[
+          ["Nodes", <Nodes nodes={nodes} />],
+          ["Provider", provider],
+          ["Slurm's name", slurm_name],
+          ["Made", <span title={moment(created_at)}>{ago(created_at, now.value)}</span>],
+          ...(operation?.state === "done" ? [["Last operation", <OperationLine operation={operation} />]] : []),
+        ].map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {ending && <Delete cluster={cluster} onClose={() => end(false)} />}
+    </header>
+  );
+}
+
+/** Ending a cluster cannot be undone: the server says what it would do, and the name must be typed. */
+function Delete({ cluster: { name }, onClose }: { cluster: Cluster; onClose(): void }) {
+  const { value: plan, problem } = useLoad(name, () => call<ClusterPlan>("POST", clusterPath(name, "plan"), { body: {} }));
+  const act = async () => {
+    await call("DELETE", clusterPath(name));
+    say(`${name} is being deleted`);
+  };
+  return (
+    <Confirm title={`Delete ${name}?`} verb="Delete the cluster" danger typed={name} act={act} onClose={onClose}>
+      <p>Its jobs end, and its daemons, accounting and files go. Runs and what was measured stay.</p>
+      {problem && <ProblemNote problem={problem} />}
+      {plan && (
+        <ul class="plan">
+          {plan.changes.map((change) => (
+            <li key={change}>{change}</li>
+          ))}
+        </ul>
+      )}
+    </Confirm>
+  );
+}
+
+function Problems({ problems }: { problems: string[] }) {
+  return (
+    <div class="note warn-note" role="status">
+      <Glyph name="warn" />
+      <ul>
+        {problems.map((problem) => (
+          <li key={problem}>{problem}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+const MARKS = { done: "✓", running: "…", failed: "✕", pending: "·" };
+
+function OperationSteps({ operation }: { operation: Operation }) {
+  const { steps, error } = operation;
+  return (
+    <section class="operation" aria-label="Operation">
+      <OperationLine operation={operation} />
+      {error && (
+        <div class="note bad-note">
+          <Glyph name="warn" />
+          <div>
+            <p>{error.detail}</p>
+            <p class="small soft">
+              {error.hint && `${error.hint} · `}
+              <code>{error.code}</code>
+            </p>
+          </div>
+        </div>
+      )}
+      <ol class="steps">
+        {steps.map((step) => (
+          <li key={step.key} data-state={step.state}>
+            <span aria-hidden="true">{MARKS[step.state]}</span> {step.title}
+            <span class="out-of-sight"> {step.state}</span>
+            {step.seconds !== null && <span class="faint number"> {step.seconds.toFixed(1)} s</span>}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** How many wait and run. */
+function Queue({ cluster }: { cluster: string }) {
+  const ask = (state: string, signal: AbortSignal) => get<JobPage>(clusterPath(cluster, "jobs"), { query: { state, since: "1h", limit: 1 }, signal });
+  const { value, problem } = usePolled(`${cluster} queue`, POLL_MS * 2, (signal) => Promise.all([ask("running", signal), ask("queued", signal)]));
+  const [running, queued] = value ?? [];
+  return (
+    <p class="row wrap" aria-label="Queue" role="group">
+      <b>Queue</b>
+      {problem ? (
+        <span class="warn-ink">{problem.message}</span>
+      ) : running && queued ? (
+        <>
+          <a href={href(jobsPlace(cluster, { state: "running" }))}>{count(running.total, "job")} running</a>
+          <span class="faint">·</span>
+          <a href={href(jobsPlace(cluster, { state: "queued" }))}>{queued.total} waiting</a>
+        </>
+      ) : (
+        <span class="faint">asking Slurm…</span>
+      )}
+    </p>
+  );
+}
+
+function Pools({ cluster }: { cluster: Cluster }) {
+  return (
+    <section>
+      <h2>Pools</h2>
+      <div class="plain-box">
+        <table class="plain-table">
+          <thead>
+            <tr>
+              {["Pool", "On", "Always", "Spares", "A node has"].map((head) => (
+                <th key={head} scope="col">
+                  {head}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {cluster.pools.map((pool) => (
+              <tr key={pool.id}>
+                <th scope="row">{pool.id}</th>
+                <td class="number">
+                  {pool.up} of {pool.max_nodes}
+                </td>
+                <td class="number">{pool.min_nodes}</td>
+                <td class="number">{pool.max_nodes - pool.min_nodes}</td>
+                <td>{shapeWords(pool.shape, bytes)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Partitions({ cluster }: { cluster: Cluster }) {
+  return (
+    <section>
+      <h2>Partitions</h2>
+      <div class="plain-box">
+        <table class="plain-table">
+          <thead>
+            <tr>
+              {["Partition", "State", "Longest job", "Pools"].map((head) => (
+                <th key={head} scope="col">
+                  {head}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {cluster.partitions.map((partition) => (
+              <tr key={partition.id} data-partition={partition.id}>
+                <th scope="row">
+                  <a href={href(jobsPlace(cluster.name, { partition: partition.id }))}>{partition.id}</a>
+                  {partition.default && <span class="faint"> default</span>}
+                </th>
+                <td>
+                  <ToneChip tone={partition.state === "up" ? "good" : partition.state === "unknown" ? "mute" : "warn"} word={partition.state} />
+                </td>
+                <td class="number">{partition.max_time}</td>
+                <td>{partition.node_pools.join(", ")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Services({ cluster }: { cluster: Cluster }) {
+  if (!cluster.services.length) return null;
+  return (
+    <section>
+      <h2>Daemons</h2>
+      <ul class="row wrap">
+        {cluster.services.map(({ role, running }) => (
+          <li key={role}>
+            <ToneChip tone={running ? "good" : "bad"} word={running ? role : `${role} does not run`} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

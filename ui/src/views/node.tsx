@@ -1,0 +1,167 @@
+/** One node: is it heard, what Slurm and its own checks say, what it measured, its jobs, the last words of its kernel. */
+
+import { useEffect } from "preact/hooks";
+import { clusterPath, get, type Node } from "../api";
+import { useKeys } from "../keys";
+import { ToneChip } from "../parts/chip";
+import { Glyph } from "../parts/glyph";
+import { lazy } from "../parts/lazy";
+import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { byConcern, CHECK_TONES, HEARTBEAT_TONES, nodeTone, plainState } from "../state/clusters";
+import { watch } from "../state/live";
+import { now } from "../state/now";
+import { go, href } from "../state/place";
+import { usePolled } from "../state/polled";
+import { type NodePlace, runPlace } from "../state/url";
+import { ago, brief, bytes, count, moment } from "../words";
+import { KernelLog } from "./node-kernel";
+import { NodeJobs } from "./node-jobs";
+import "./clusters.css";
+
+const NodeCharts = lazy(async () => (await import("./node-charts")).NodeCharts);
+const POLL_MS = 3000;
+
+export function NodeView({ place }: { place: NodePlace }) {
+  const { cluster, node: named } = place;
+  const { value: node, problem, reload } = usePolled(`${cluster} ${named}`, POLL_MS, (signal) => get<Node>(clusterPath(cluster, "nodes", named), { signal }));
+  const run = node?.run ?? null;
+  useEffect(() => {
+    if (run) watch(run);
+    return () => watch(null);
+  }, [run]);
+  useKeys({ u: () => go({ view: "cluster", cluster }) });
+  if (!node) return <main class="clusters">{problem ? <NoNode {...{ problem, reload, place }} /> : <Skeleton lines={12} />}</main>;
+  return (
+    <main class="clusters">
+      <Head node={node} cluster={cluster} />
+      {problem && <ProblemNote problem={problem} retry={reload} />}
+      <OutOfService node={node} />
+      <div class="side-by-side">
+        <Checks node={node} />
+        <NodeJobs node={node} cluster={cluster} />
+      </div>
+      {run && <NodeCharts run={run} place={place} />}
+      {run && <KernelLog run={run} />}
+    </main>
+  );
+}
+
+function NoNode({ problem, reload, place }: { problem: NonNullable<ReturnType<typeof usePolled>["problem"]>; reload(): void; place: NodePlace }) {
+  if (problem.status !== 404) return <ProblemNote problem={problem} retry={reload} />;
+  return (
+    <Empty title={`No node ${place.node}`}>
+      <p>{problem.message}</p>
+      <a class="button" href={href({ view: "cluster", cluster: place.cluster })}>
+        {place.cluster}
+      </a>
+    </Empty>
+  );
+}
+
+const HEARTBEAT = { live: "heard", lost: "not heard", stopped: "agent stopped", unknown: "never heard" };
+
+function Head({ node, cluster }: { node: Node; cluster: string }) {
+  const { name, state, slurm, since, last_heard_at, load, cpu, cpus, memory_used, memory_total, devices } = node;
+  const facts: [string, string, string?][] = [
+    ["Heartbeat", last_heard_at ? ago(last_heard_at, now.value) : "never", `${HEARTBEAT[state]} since ${moment(since)}`],
+    ["Load", load === null ? "–" : `${brief(load)}${cpus ? ` on ${count(cpus, "CPU")}` : ""}`],
+    ["CPU", cpu === null ? "–" : `${Math.round(cpu)} %`],
+    ["Memory", memory_used === null || memory_total === null ? "–" : `${bytes(memory_used)} of ${bytes(memory_total)}`],
+  ];
+  if (devices.length) facts.push(["Devices", count(devices.length, "device"), devices.map((device) => String(device.name ?? "")).join("\n")]);
+  return (
+    <header class="run-head">
+      <div class="row wrap">
+        <a class="faint" href={href({ view: "cluster", cluster })}>
+          {cluster}
+        </a>
+        <span class="faint" aria-hidden="true">
+          /
+        </span>
+        <h1 class="clip">{name}</h1>
+        <ToneChip tone={HEARTBEAT_TONES[state]} word={HEARTBEAT[state]} title="the heartbeat of its agent" />
+        {slurm && <ToneChip tone={nodeTone(slurm.state)} word={plainState(slurm.state)} title="as Slurm has it" />}
+        <span class="grow" />
+        {node.run && (
+          <a class="button" href={href(runPlace(node.run, { tab: "system" }))}>
+            All readings
+          </a>
+        )}
+      </div>
+      <dl class="facts">
+        {facts.map(([term, value, title]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd class="number" title={title}>
+              {value}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </header>
+  );
+}
+
+/** What Slurm says of a node that takes no jobs. */
+function OutOfService({ node: { slurm, state } }: { node: Node }) {
+  const lines = [
+    slurm?.reason && `${plainState(slurm.state)}: ${slurm.reason}${slurm.reason_by ? ` (set by ${slurm.reason_by})` : ""}`,
+    slurm && !slurm.responding && "its slurmd does not respond to the controller",
+    state === "lost" && "its agent has fallen silent: the node, its network, or the agent itself is gone",
+  ].filter(Boolean);
+  if (!lines.length) return null;
+  return (
+    <div class="note warn-note" role="status">
+      <Glyph name="warn" />
+      <ul>
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Checks({ node }: { node: Node }) {
+  if (!node.checks.length) {
+    return (
+      <section>
+        <h2>Checks</h2>
+        <p class="soft">{node.run ? "Its agent has not said yet." : "No agent of this node has been heard: stepward agent runs the checks."}</p>
+      </section>
+    );
+  }
+  return (
+    <section>
+      <h2>Checks</h2>
+      <div class="plain-box" tabIndex={0} role="region" aria-label="Checks">
+        <table class="plain-table">
+          <thead>
+            <tr>
+              {["Check", "Result", "Why", "Severity", "Asked"].map((head) => (
+                <th key={head} scope="col">
+                  {head}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {byConcern(node.checks).map((check) => (
+              <tr key={check.name} data-check={check.name}>
+                <th scope="row">{plainState(check.name)}</th>
+                <td>
+                  <ToneChip tone={CHECK_TONES[check.result]} word={check.result} />
+                </td>
+                <td class="words-cell">{check.reason}</td>
+                <td class="soft">{check.severity}</td>
+                <td class="number" title={moment(check.at)}>
+                  {ago(check.at, now.value)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
