@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
 
 from stepward.detect.signals import Hit
 from stepward.diagnose.clues import Role
 from stepward.diagnose.lines import clean
-from stepward.diagnose.matcher import Matcher, template
+from stepward.diagnose.matcher import CACHED, Matcher, template
 from stepward.diagnose.signatures import catalogue
 from stepward.model.resources import LogStream
 from stepward.store.logs import LogStore
@@ -14,8 +17,12 @@ from stepward.store.logs.read import RawLine
 
 MAX_HITS = 20
 """Hits of one signature in one stream that are told: the first ones; more say nothing new to a detector."""
+IN_VAIN, SAMPLED = 300, 50
+"""How often a template whose numbers decide is asked in vain until it is asked only once in ``SAMPLED`` times: a line that
+each step prints."""
 READ_BYTES = 4096
 """Of a line, from its begin, that are looked at."""
+_NEWLINE = 10
 _SEVERITY = {Role.ROOT: "critical", Role.EITHER: "warning"}
 
 
@@ -24,6 +31,7 @@ class Place:
 
     def __init__(self) -> None:
         self.next: dict[str, int] = {}
+        self.found: Counter[tuple[str, str]] = Counter()
         self.told: Counter[tuple[str, str]] = Counter()
 
 
@@ -37,6 +45,7 @@ class LineReader:
     def __init__(self, logs: LogStore) -> None:
         self._logs = logs
         self._matcher = Matcher(catalogue())
+        self._in_vain: dict[bytes, int] = {}
 
     def hits(
         self, project: str, run: str, place: Place, keys: Mapping[int, str], *, to_the_end: bool = False
@@ -53,7 +62,8 @@ class LineReader:
             if first > last or attempt is None:
                 continue
             place.next[stream.id] = last + 1
-            for line in self._logs.matching(project, run, stream.id, self._suspicious, first=first, last=last):
+            matches = partial(self._matches, place, stream.id)
+            for line in self._logs.matching(project, run, stream.id, matches, first=first, last=last):
                 yield from self._of_line(stream, attempt, place, line)
 
     def _of_line(self, stream: LogStream, attempt: str, place: Place, line: RawLine) -> Iterator[Hit]:
@@ -77,18 +87,37 @@ class LineReader:
                     stream.node,
                 )
 
-    def _suspicious(self, block: bytes) -> list[int]:
-        """Indexes of the lines of a block that a signature may want: literals first, then each new template once."""
-        found, number, counted, end = list[int](), 0, 0, -1
-        for start in self._matcher.hits(block):
-            if start < end:
-                continue
-            begin = block.rfind(b"\n", 0, start) + 1
-            end = block.find(b"\n", start)
-            end = len(block) if end < 0 else end
-            line = block[begin : min(end, begin + READ_BYTES)]
-            if self._matcher.matters(template(line), line):
-                number += block.count(b"\n", counted, begin)
-                counted = begin
+    def _matches(self, place: Place, stream: str, block: bytes) -> list[int]:
+        """Indexes of the lines of a block that have something to tell: literals first, then each new template once."""
+        starts = self._matcher.hits(block)
+        if not starts:
+            return []
+        newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
+        numbers = np.unique(np.searchsorted(newlines, np.asarray(starts))).tolist()
+        ends = [*newlines.tolist(), len(block)]
+        found = []
+        for number in numbers:
+            begin = ends[number - 1] + 1 if number else 0
+            if self._has_news(place, stream, block[begin : min(ends[number], begin + READ_BYTES)]):
                 found.append(number)
         return found
+
+    def _has_news(self, place: Place, stream: str, line: bytes) -> bool:
+        shape = template(line)
+        in_vain = self._in_vain.get(shape, 0)
+        if in_vain > IN_VAIN and in_vain % SAMPLED:
+            self._in_vain[shape] = in_vain + 1
+            return False
+        if not self._matcher.matters(shape, line):
+            return False
+        signatures = self._matcher.signatures(clean(line.decode("utf-8", "replace")))
+        if not signatures:
+            if len(self._in_vain) >= CACHED:
+                self._in_vain.clear()
+            self._in_vain[shape] = in_vain + 1
+            return False
+        news = False
+        for signature in signatures:
+            place.found[stream, signature.id] += 1
+            news |= place.found[stream, signature.id] <= MAX_HITS
+        return news
