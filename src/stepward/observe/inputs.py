@@ -20,7 +20,7 @@ from stepward.model.launches import attempt_numbers
 from stepward.model.resources import Line, instant
 from stepward.model.states import Exit, Witness
 from stepward.model.words import NODES_PROJECT
-from stepward.observe.streams import WHOLE_BYTES, KernelSource, Place, StreamSource, stream_name
+from stepward.observe.streams import WHOLE_BYTES, JobGroup, KernelSource, Place, StreamSource, stream_name
 from stepward.store.catalog.detected import DetectedEvents
 from stepward.store.catalog.diagnoses import KnownAttempt
 from stepward.store.catalog.nodes import Nodes
@@ -145,7 +145,8 @@ class Gathering:
                     place = Place(NODES_PROJECT, head.run, stream.id)
                     named = f"{node}/node.kernel#{stream.id}"
                     since = max(attempt.started_at, window.began - BEFORE_US) - head.offset_us
-                    found.append(KernelSource(self._logs, place, stream, named, since=since))
+                    group = None if attempt.job is None else JobGroup(attempt.job[0], node, attempt.job[1])
+                    found.append(KernelSource(self._logs, place, stream, named, since=since, group=group))
         return found
 
     def _statements(self, attempt: KnownAttempt, window: Window) -> tuple[list[Statement], dict[str, ChartWindow]]:

@@ -1,5 +1,6 @@
 """Streams of the log store as sources of a diagnosis: lines keep the numbers that they have there."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, dropwhile
 from typing import NamedTuple
@@ -13,6 +14,9 @@ from stepward.store.logs.read import RawLine
 WHOLE_BYTES = 32 << 20
 """Output of all streams together that is read whole; beyond, each gets its part of that, from its head and its tail."""
 HEAD_LINES, TAIL_LINES = 2_000, 20_000
+MOST_HELD = 4_000
+"""Lines of the report of one kill, at most: it lists every process."""
+_KILLED_IN = re.compile(rb"oom-kill:constraint=CONSTRAINT_MEMCG,.*task_memcg=([^,\s]+)")
 _KINDS = {"kernel": "kernel", "scheduler": "scheduler", "stacks": "stacks"}
 """Streams that are no output of a program."""
 
@@ -62,11 +66,17 @@ class StreamSource(Source):
 
 
 class KernelSource(StreamSource):
-    """The kernel's log of a node, from an instant of its own clock on (µs since the epoch)."""
+    """The kernel's log of a node, from an instant of its own clock on (µs since the epoch).
 
-    def __init__(self, logs: LogStore, place: Place, stream: LogStream, name: str, *, since: int) -> None:
+    Args:
+        group: the job's own control group, where it has one: kills for memory in others' groups are left out.
+    """
+
+    def __init__(
+        self, logs: LogStore, place: Place, stream: LogStream, name: str, *, since: int, group: "JobGroup | None" = None
+    ) -> None:
         super().__init__(logs, place, stream, name, WHOLE_BYTES)
-        self._since, self._before = since, 0
+        self._since, self._before, self._group = since, 0, group
 
     def real(self, number: int) -> int:
         """The line's own number."""
@@ -81,9 +91,52 @@ class KernelSource(StreamSource):
             begin = next(since, None)
             if begin is not None:
                 self._before = begin.n - 1
-                yield from _joined(chain([begin], since))
+                own = chain([begin], since)
+                yield from _joined(own if self._group is None else own_kills(own, self._group))
         except StepwardError as error:
             self.why, self.truncated = error.message, True
+
+
+class JobGroup(NamedTuple):
+    """Where Slurm's control groups of a job are on a node; ``job`` is Slurm's own number of it."""
+
+    cluster: str
+    node: str
+    job: int
+
+    def holds(self, path: str) -> bool:
+        """Whether a group is the job's. Nodes that share a host have their name in it, our clusters theirs."""
+        node, cluster = re.search(r"/slurm_([^/]+)/", path), re.search(r"/stepward_([^/]+)/", path)
+        return (
+            re.search(rf"/job_{self.job}(/|$)", path) is not None
+            and (node is None or node[1] == self.node)
+            and (cluster is None or cluster[1] == self.cluster)
+        )
+
+
+def own_kills(lines: Iterable[RawLine], group: JobGroup) -> Iterator[RawLine]:
+    """Lines of a kernel's log; what the memory limit of somebody else's group did is blank, so that numbers stay.
+
+    The kernel tells a kill in one piece, from "invoked oom-killer" to "Killed process", and names the group near its end.
+    """
+    held: list[RawLine] = []
+    foreign = False
+    for line in lines:
+        if b"invoked oom-killer" in line.data:
+            yield from held
+            held, foreign = [line], False
+            continue
+        if not held:
+            yield line
+            continue
+        held.append(line)
+        named = _KILLED_IN.search(line.data)
+        if named is not None:
+            foreign = not group.holds(named[1].decode(errors="replace"))
+        if b"Killed process" in line.data or len(held) > MOST_HELD:
+            yield from (one._replace(data=b"") for one in held) if foreign else held
+            held = []
+    yield from held
 
 
 def stream_name(stream: LogStream) -> str:

@@ -4,7 +4,7 @@ A document is kept for each event that it was made for, and under the empty even
 same takes its place.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -15,7 +15,7 @@ from stepward.model.states import Exit, State
 from stepward.store.catalog.bounds import text
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.runs import Projects, find
-from stepward.store.catalog.schema import attempts, diagnoses, events, launches, runs, sources
+from stepward.store.catalog.schema import attempts, configs, diagnoses, events, launches, runs, sources
 from stepward.store.catalog.standing import source_view
 
 ENDED_BADLY = (State.FAILED, State.CRASHED, State.OOM, State.TIMEOUT, State.LOST, State.PREEMPTED)
@@ -42,7 +42,7 @@ class KnownAttempt(NamedTuple):
     """What the catalog knows of an attempt; times in µs on the server's clock.
 
     ``said`` and ``said_why`` are the scheduler's state of it and word for why, None where no scheduler is heard;
-    ``failed_nodes`` those that its watcher saw fail.
+    ``failed_nodes`` those that its watcher saw fail; ``job`` is Slurm's (cluster, number) where it is a job of Slurm.
     """
 
     run: str
@@ -60,6 +60,7 @@ class KnownAttempt(NamedTuple):
     places: dict[int, str]
     events: list[dict[str, object]]
     failed_nodes: list[str]
+    job: tuple[str, int] | None
 
 
 class Kept(NamedTuple):
@@ -131,6 +132,7 @@ class Diagnoses:
             losses = sa.select(events.c.attempt, events.c.data).where(
                 events.c.run == run, events.c.type == "node_failed"
             )
+            facts = connection.execute(sa.select(configs.c.job).where(configs.c.run == run)).scalar_one_or_none()
             failed = [loss.data for loss in connection.execute(losses) if covers(loss.attempt, key)]
         exits = [
             KnownExit(exit.rank if exit.rank is not None else view.rank, exit)
@@ -156,6 +158,7 @@ class Diagnoses:
             places={source["rank"]: source["node"] for source in mine if source["rank"] is not None and source["node"]},
             events=[event for event in said if covers(event["attempt"], key)],
             failed_nodes=sorted({str(node) for data in failed for node in data.get("nodes") or ()}),
+            job=_slurm_job(facts or {}),
         )
 
     def keep(
@@ -220,6 +223,13 @@ class Diagnoses:
         return _kept(
             max(rows, key=lambda row: (numbers.get(row["attempt"], 0), row["made_at"], row["event"] == "")), numbers
         )
+
+
+def _slurm_job(facts: Mapping[str, object]) -> tuple[str, int] | None:
+    number = facts.get("number")
+    if facts.get("system") != "slurm" or not isinstance(number, int):
+        return None
+    return str(facts.get("cluster")), number
 
 
 def _numbers(connection: sa.Connection, run: str) -> dict[str, int]:
