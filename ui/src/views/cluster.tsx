@@ -20,6 +20,7 @@ import { ago, bytes, count, moment } from "../words";
 import { NodeGrid } from "./cluster-nodes";
 import { Nodes, OperationLine } from "./clusters";
 import "./clusters.css";
+import "./run.css";
 
 const POLL_MS = 2000;
 
@@ -199,9 +200,9 @@ function Queue({ cluster }: { cluster: string }) {
         <span class="warn-ink">{problem.message}</span>
       ) : running && queued ? (
         <>
-          <a href={href(jobsPlace(cluster, { state: "running" }))}>{count(running.total, "job")} running</a>
+          <a class="link" href={href(jobsPlace(cluster, { state: "running" }))}>{count(running.total, "job")} running</a>
           <span class="faint">·</span>
-          <a href={href(jobsPlace(cluster, { state: "queued" }))}>{queued.total} waiting</a>
+          <a class="link" href={href(jobsPlace(cluster, { state: "queued" }))}>{queued.total} waiting</a>
         </>
       ) : (
         <span class="faint">asking Slurm…</span>

@@ -6,6 +6,7 @@ import { Chip } from "../parts/chip";
 import { copy } from "../parts/copy";
 import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { Tail } from "../parts/tail";
 import { lasting } from "../state/jobs";
 import { plain } from "../state/lines";
 import { now } from "../state/now";
@@ -16,6 +17,7 @@ import { ago, bytes, duration, LIVE, moment } from "../words";
 import { JobActions } from "./job-actions";
 import { JobAudit } from "./job-audit";
 import "./clusters.css";
+import "./run.css";
 
 const POLL_MS = 3000;
 
@@ -219,9 +221,7 @@ function Output({ job, cluster }: { job: Job; cluster: string }) {
             {output.path && ` · ${output.path}`}
             {output.skipped_bytes > 0 && ` · ${bytes(output.skipped_bytes)} before this`}
           </p>
-          <pre class="output" tabIndex={0}>
-            {output.lines.length ? output.lines.map((line) => plain(line.text) + (line.repeats > 1 ? `  ×${line.repeats}` : "")).join("\n") : "no lines yet"}
-          </pre>
+          <Tail label={`Output ${output.stream}`} text={output.lines.map((line) => plain(line.text) + (line.repeats > 1 ? `  ×${line.repeats}` : "")).join("\n") || "no lines yet"} />
         </div>
       ))}
     </section>

@@ -1,6 +1,7 @@
 /** The newest lines of a node's kernel log. */
 
 import { get, type LogPage, type LogStream, runPath } from "../api";
+import { Tail } from "../parts/tail";
 import { logPath } from "../state/log-window";
 import { plain } from "../state/lines";
 import { href } from "../state/place";
@@ -26,9 +27,7 @@ export function KernelLog({ run }: { run: string }) {
       {problem && <p class="soft">{problem.status === 404 ? "The kernel log belongs to the project _nodes, which this token may not see." : problem.message}</p>}
       {lines?.length === 0 && <p class="soft">Nothing since its agent has started; an agent that may not read /dev/kmsg sees nothing.</p>}
       {lines && lines.length > 0 && (
-        <pre class="output" tabIndex={0}>
-          {lines.map((line) => `${clockMillis(line.at)}  ${plain(line.text)}${line.repeats > 1 ? `  ×${line.repeats}` : ""}`).join("\n")}
-        </pre>
+        <Tail label="Kernel log" text={lines.map((line) => `${clockMillis(line.at)}  ${plain(line.text)}${line.repeats > 1 ? `  ×${line.repeats}` : ""}`).join("\n")} />
       )}
     </section>
   );

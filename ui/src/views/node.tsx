@@ -17,6 +17,7 @@ import { ago, brief, bytes, count, moment } from "../words";
 import { KernelLog } from "./node-kernel";
 import { NodeJobs } from "./node-jobs";
 import "./clusters.css";
+import "./run.css";
 
 const NodeCharts = lazy(async () => (await import("./node-charts")).NodeCharts);
 const POLL_MS = 3000;
@@ -40,8 +41,8 @@ export function NodeView({ place }: { place: NodePlace }) {
         <Checks node={node} />
         <NodeJobs node={node} cluster={cluster} />
       </div>
-      {run && <NodeCharts run={run} place={place} />}
       {run && <KernelLog run={run} />}
+      {run && <NodeCharts run={run} place={place} jobs={node.jobs} />}
     </main>
   );
 }
