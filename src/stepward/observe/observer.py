@@ -88,8 +88,8 @@ class Observer:
         self._thread = threading.Thread(target=self._work, name="observe", daemon=True)
 
     def start(self) -> None:
-        """Take up the runs that are live, and follow."""
-        for project, run in self._catalog.live():
+        """Take up the runs that are live, those that ended while nobody looked, and follow."""
+        for project, run in self._catalog.unsettled():
             self._missed.add((project, run))
         self._thread.start()
 
@@ -239,6 +239,7 @@ class Observer:
             self._read(watched)
         if over and quiet:
             self._keep(watched, watched.detection.take(Tick(now + AFTERMATH_US)))
+            self._catalog.settle(watched.run)
             self._runs.pop(watched.run, None)
 
     def _read(self, watched: _Run) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepward.model.resources import RunEvent
+from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import int64, maybe_int64, text, tree
 from stepward.store.catalog.changes import Change, Listener
@@ -26,7 +27,7 @@ _AT_ONCE = 500
 
 
 class ObservedRun(NamedTuple):
-    """A run that may still change."""
+    """A run whose detectors are not done."""
 
     project: str
     run: str
@@ -80,11 +81,19 @@ class DetectedEvents:
         self._database = database
         self._listener = listener
 
-    def live(self) -> list[ObservedRun]:
-        """Runs that are not over."""
-        query = sa.select(schema.runs.c.project, schema.runs.c.id).where(schema.runs.c.live.is_(True))
+    def unsettled(self) -> list[ObservedRun]:
+        """Runs that are not over, or of which something was said since they were judged to their end."""
+        table = schema.runs
+        open_ = sa.or_(table.c.live.is_(True), table.c.observed.is_distinct_from(table.c.changes))
+        query = sa.select(table.c.project, table.c.id).where(open_, table.c.project != NODES_PROJECT)
         with self._database.read() as connection:
             return [ObservedRun(*row) for row in connection.execute(query)]
+
+    def settle(self, run: str) -> None:
+        """Note that a run is judged to its end, as it stands."""
+        table = schema.runs
+        with self._database.write() as connection:
+            connection.execute(sa.update(table).where(table.c.id == run).values(observed=table.c.changes))
 
     def over(self, runs: Sequence[str]) -> set[str]:
         """Those of ``runs`` that are over, or gone."""

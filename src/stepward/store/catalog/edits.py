@@ -27,6 +27,7 @@ _OF_A_RUN = (
     schema.tags,
     schema.events,
     schema.diagnoses,
+    schema.notice_items,
     schema.launches,
     schema.claims,
     schema.ledgers,

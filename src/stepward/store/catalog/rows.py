@@ -36,6 +36,7 @@ def new_run(frame: CommittedFrame) -> Row:
         "last_seen_at": None,
         "step": None,
         "changes": 0,
+        "observed": None,
     }
 
 

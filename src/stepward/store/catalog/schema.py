@@ -43,6 +43,7 @@ runs = sa.Table(
     sa.Column(
         "changes", sa.BigInteger, nullable=False, server_default="0"
     ),  # grows with all that is said about the run
+    sa.Column("observed", sa.BigInteger),  # ``changes`` of a run that was over when detectors had judged it to its end
     sa.Index("runs_by_start", "started_at", "id"),
     sa.Index("runs_by_project", "project", "started_at", "id"),
     sa.Index("runs_by_name", "name", "id"),
@@ -216,6 +217,58 @@ diagnoses = sa.Table(
     sa.Column("made_at", _Time, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),  # diagnose.engine.VERSION
     sa.Column("document", sa.LargeBinary, nullable=False),  # JSON of diagnose.document.Document
+)
+
+notices = sa.Table(  # messages of the outbox
+    "notices",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),  # a ULID
+    sa.Column("route", _Name, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("made_at", _Time, nullable=False),
+    sa.Column("due_at", _Time, nullable=False),
+    sa.Column("sent_at", _Time),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Index("notices_due", "state", "due_at"),
+    sa.Index("notices_sent", "route", "sent_at"),
+)
+
+notice_items = sa.Table(  # what the messages tell; a thing once a route
+    "notice_items",
+    metadata,
+    sa.Column("route", _Name, primary_key=True),
+    sa.Column("run", _Id, primary_key=True),
+    sa.Column("event", _Name, primary_key=True),
+    sa.Column("phase", sa.String(16), primary_key=True),
+    sa.Column("notice", _Id, nullable=False),
+    sa.Column("project", _Name, nullable=False),
+    sa.Column("type", _Name, nullable=False),
+    sa.Column("severity", sa.String(16), nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("notice_items_by_notice", "notice"),
+)
+
+notice_routes = sa.Table(  # those made by the API
+    "notice_routes",
+    metadata,
+    sa.Column("name", _Name, primary_key=True),
+    sa.Column("route", sa.LargeBinary, nullable=False),  # JSON of model.notices.NoticeRoute
+    sa.Column("changed_at", _Time, nullable=False),
+)
+
+silences = sa.Table(
+    "silences",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("project", _Name),
+    sa.Column("run", _Id),
+    sa.Column("type", _Name),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("until", _Time, nullable=False),
+    sa.Column("made_by", _Name, nullable=False),
 )
 
 ledgers = sa.Table(  # where the time of a run that has ended went; good for the run as it was: changes, state, ended_at

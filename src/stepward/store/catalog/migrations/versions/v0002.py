@@ -10,6 +10,8 @@ down_revision = "0001"
 def upgrade() -> None:
     op.add_column("projects", sa.Column("retention_s", sa.Double))
     op.add_column("runs", sa.Column("changes", sa.BigInteger, nullable=False, server_default="0"))
+    op.add_column("runs", sa.Column("observed", sa.BigInteger))
+    op.execute("UPDATE runs SET observed = changes")  # older runs are judged when somebody asks for it (reprocess)
     op.create_table(
         "ledgers",
         sa.Column("run", sa.String(64), primary_key=True),
@@ -87,4 +89,48 @@ def upgrade() -> None:
         sa.Column("made_at", sa.BigInteger, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
+    )
+    op.create_table(
+        "notices",
+        sa.Column("id", sa.String(64), primary_key=True),
+        sa.Column("route", sa.String(1024), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("made_at", sa.BigInteger, nullable=False),
+        sa.Column("due_at", sa.BigInteger, nullable=False),
+        sa.Column("sent_at", sa.BigInteger),
+        sa.Column("tries", sa.Integer, nullable=False),
+        sa.Column("error", sa.Text),
+    )
+    op.create_index("notices_due", "notices", ["state", "due_at"])
+    op.create_index("notices_sent", "notices", ["route", "sent_at"])
+    op.create_table(
+        "notice_items",
+        sa.Column("route", sa.String(1024), primary_key=True),
+        sa.Column("run", sa.String(64), primary_key=True),
+        sa.Column("event", sa.String(1024), primary_key=True),
+        sa.Column("phase", sa.String(16), primary_key=True),
+        sa.Column("notice", sa.String(64), nullable=False),
+        sa.Column("project", sa.String(1024), nullable=False),
+        sa.Column("type", sa.String(1024), nullable=False),
+        sa.Column("severity", sa.String(16), nullable=False),
+        sa.Column("title", sa.Text, nullable=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("data", sa.JSON, nullable=False),
+    )
+    op.create_index("notice_items_by_notice", "notice_items", ["notice"])
+    op.create_table(
+        "notice_routes",
+        sa.Column("name", sa.String(1024), primary_key=True),
+        sa.Column("route", sa.LargeBinary, nullable=False),
+        sa.Column("changed_at", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
+        "silences",
+        sa.Column("id", sa.String(64), primary_key=True),
+        sa.Column("project", sa.String(1024)),
+        sa.Column("run", sa.String(64)),
+        sa.Column("type", sa.String(1024)),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+        sa.Column("made_by", sa.String(1024), nullable=False),
     )
