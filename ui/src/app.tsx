@@ -12,13 +12,20 @@ import { now } from "./state/now";
 import { adjust, go, href, place } from "./state/place";
 import { enter, session } from "./state/session";
 import { dark, toggleTheme } from "./state/theme";
-import { fleetPlace, type Place, runsPlace } from "./state/url";
+import { eventsPlace, fleetPlace, type Place, runsPlace } from "./state/url";
 import { LoginView } from "./views/login";
 import { RunsView } from "./views/runs";
 import "./app.css";
 
 const Help = lazy(async () => (await import("./views/help")).Help);
 const RunView = lazy(async () => (await import("./views/run")).RunView);
+const ClustersView = lazy(async () => (await import("./views/clusters")).ClustersView);
+const ClusterView = lazy(async () => (await import("./views/cluster")).ClusterView);
+const JobsView = lazy(async () => (await import("./views/jobs")).JobsView);
+const JobView = lazy(async () => (await import("./views/job")).JobView);
+const NodeView = lazy(async () => (await import("./views/node")).NodeView);
+const AllEventsView = lazy(async () => (await import("./views/events-all")).AllEventsView);
+const EventView = lazy(async () => (await import("./views/event")).EventView);
 const FleetView = lazy(async () => (await import("./views/fleet")).FleetView);
 const SettingsView = lazy(async () => (await import("./views/settings")).SettingsView);
 
@@ -45,7 +52,7 @@ export function App() {
 function Inside() {
   const [helping, help] = useState(false);
   const here = place.value;
-  useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g g": () => go(fleetPlace()), "g s": () => go({ view: "settings" }), t: toggleTheme });
+  useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g g": () => go(fleetPlace()), "g e": () => go(eventsPlace()), "g c": () => go({ view: "clusters" }), "g s": () => go({ view: "settings" }), t: toggleTheme });
   useEffect(() => void (document.title = titleOf(here)), [here]);
   return (
     <>
@@ -65,6 +72,20 @@ function View({ here }: { here: Place }) {
       return <RunView key={here.run} place={here} />;
     case "goodput":
       return <FleetView place={here} />;
+    case "events":
+      return <AllEventsView place={here} />;
+    case "event":
+      return <EventView key={`${here.run}/${here.event}`} place={here} />;
+    case "clusters":
+      return <ClustersView />;
+    case "cluster":
+      return <ClusterView key={here.cluster} cluster={here.cluster} />;
+    case "jobs":
+      return <JobsView key={here.cluster} place={here} />;
+    case "job":
+      return <JobView key={`${here.cluster}/${here.job}`} cluster={here.cluster} job={here.job} />;
+    case "node":
+      return <NodeView key={`${here.cluster}/${here.node}`} place={here} />;
     case "settings":
       return <SettingsView />;
     case "missing":
@@ -80,7 +101,19 @@ function View({ here }: { here: Place }) {
   }
 }
 
-const titleOf = (here: Place): string => (here.view === "run" ? `${here.run} · stepward` : here.view === "settings" ? "Settings · stepward" : here.view === "goodput" ? "Goodput · stepward" : "stepward");
+/** Views below a cluster. */
+const CLUSTERS: ReadonlySet<Place["view"]> = new Set<Place["view"]>(["clusters", "cluster", "jobs", "job", "node"]);
+
+function titleOf(here: Place): string {
+  const words: Partial<Record<Place["view"], string>> = { settings: "Settings", goodput: "Goodput", events: "Events", clusters: "Clusters" };
+  if (here.view === "event") return `${here.event === null ? "Diagnosis" : "Event"} of ${here.run} · stepward`;
+  if (here.view === "run") return `${here.run} · stepward`;
+  if (here.view === "cluster") return `${here.cluster} · stepward`;
+  if (here.view === "jobs") return `Jobs of ${here.cluster} · stepward`;
+  if (here.view === "job") return `Job ${here.job} · stepward`;
+  if (here.view === "node") return `${here.node} · stepward`;
+  return words[here.view] ? `${words[here.view]} · stepward` : "stepward";
+}
 
 function Bar({ here, help }: { here: Place; help(): void }) {
   return (
@@ -93,11 +126,17 @@ function Bar({ here, help }: { here: Place; help(): void }) {
         <a href={href(runsPlace())} aria-current={here.view === "runs" ? "page" : undefined}>
           Runs
         </a>
+        <a href={href(eventsPlace())} aria-current={here.view === "events" ? "page" : undefined}>
+          Events
+        </a>
         <a href={href(fleetPlace())} aria-current={here.view === "goodput" ? "page" : undefined}>
           Goodput
         </a>
+        <a href={href({ view: "clusters" })} aria-current={CLUSTERS.has(here.view) ? "page" : undefined}>
+          Clusters
+        </a>
       </nav>
-      {(here.view === "runs" || here.view === "goodput") && <ProjectSwitch project={here.project} />}
+      {(here.view === "runs" || here.view === "goodput" || here.view === "events") && <ProjectSwitch project={here.project} />}
       <span class="grow" />
       <button class="quiet icon" aria-label={dark.value ? "Light theme" : "Dark theme"} title="Light or dark (t)" onClick={toggleTheme}>
         <Glyph name="moon" />

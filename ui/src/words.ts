@@ -110,3 +110,6 @@ export function middle(name: string, limit: number): string {
   const head = Math.ceil((limit - 1) / 2);
   return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (limit - 1 - head)).join("")}`;
 }
+
+/** The type of an event, as people say it. */
+export const eventWord = (type: string): string => type.replaceAll("_", " ");

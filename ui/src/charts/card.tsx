@@ -13,6 +13,7 @@ import { type Axis, type RunPlace, type Split } from "../state/url";
 import { brief, count, withUnit } from "../words";
 import { csv } from "./csv";
 import { useChart } from "./fetch";
+import type { Mark } from "./marks";
 import { palette } from "./palette";
 import { picture } from "./picture";
 import { crosshair, Plot } from "./plot";
@@ -23,9 +24,13 @@ import "./card.css";
 
 export interface CardProps {
   run: string;
+  /** Path of the points, where they are not the run's own. */
+  of?: string;
   series: Series;
   axis: Axis;
   look: Pick<RunPlace, "smooth" | "log" | "band" | "from" | "to" | "pin">;
+  /** Events on the axis of the chart. */
+  marks?: readonly Mark[];
   by: Split;
   width: number;
   height: number;
@@ -34,11 +39,12 @@ export interface CardProps {
 }
 
 const CHROME = 62;
+const NO_MARKS: readonly Mark[] = [];
 
-export function Card({ run, series, axis, look, by, width, height, full }: CardProps) {
+export function Card({ run, of, series, axis, look, by, marks = NO_MARKS, width, height, full }: CardProps) {
   const zoom = zoomOf(look);
   const buckets = Math.min(2000, Math.max(200, Math.ceil(width / 100) * 100));
-  const query = { run, metric: series.metric, x: axis, by, start: zoom?.[0] ?? null, end: zoom?.[1] ?? null, buckets };
+  const query = { run, of: of ?? null, metric: series.metric, x: axis, by, start: zoom?.[0] ?? null, end: zoom?.[1] ?? null, buckets };
   const { value: chart, problem, loading, reload } = useChart(query);
   const { smooth, log, band } = look;
   const drawn = useMemo(() => chart && shape(chart, { smooth, log, band }), [chart, smooth, log, band]);
@@ -51,10 +57,10 @@ export function Card({ run, series, axis, look, by, width, height, full }: CardP
           <bdi>{series.metric}</bdi>
         </span>
         {chart && drawn && <Readout shape={drawn} unit={series.unit} />}
-        <Tools {...{ run, series, chart, drawn, look, full: full ?? false, box }} onTable={() => setTabled(true)} />
+        <Tools {...{ run, of, series, chart, drawn, look, full: full ?? false, box }} onTable={() => setTabled(true)} />
       </figcaption>
       {chart && drawn ? (
-        <Body {...{ chart, drawn, log, zoom }} height={height - CHROME} />
+        <Body {...{ chart, drawn, log, zoom, marks }} height={height - CHROME} />
       ) : problem ? (
         <ProblemNote problem={problem} retry={reload} />
       ) : (
@@ -81,9 +87,10 @@ interface BodyProps {
   log: boolean;
   zoom: Range | null;
   height: number;
+  marks: readonly Mark[];
 }
 
-function Body({ chart, drawn, log, zoom, height }: BodyProps) {
+function Body({ chart, drawn, log, zoom, height, marks }: BodyProps) {
   const onZoom = (range: Range | null) => adjust({ from: range?.[0] ?? null, to: range?.[1] ?? null });
   if (drawn.points === 0) {
     return (
@@ -93,7 +100,7 @@ function Body({ chart, drawn, log, zoom, height }: BodyProps) {
       </div>
     );
   }
-  return <Plot {...{ chart, log, zoom, height, onZoom }} shape={drawn} summary={summary(chart, drawn, brief)} />;
+  return <Plot {...{ chart, log, zoom, height, marks, onZoom }} shape={drawn} summary={summary(chart, drawn, brief)} />;
 }
 
 /** The value at the shared crosshair, else the newest one. */
@@ -141,6 +148,7 @@ function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean 
 
 interface ToolsProps {
   run: string;
+  of: string | undefined;
   series: Series;
   chart: Chart | undefined;
   drawn: Shape | undefined;
@@ -150,10 +158,12 @@ interface ToolsProps {
   onTable(): void;
 }
 
-function Tools({ run, series, chart, drawn, look, full, box, onTable }: ToolsProps) {
+function Tools({ run, of, series, chart, drawn, look, full, box, onTable }: ToolsProps) {
   const { metric } = series;
   const pinned = look.pin.includes(metric);
   const pin = () => adjust({ pin: pinned ? look.pin.filter((name) => name !== metric) : [...look.pin, metric] });
+  // Only a run's own charts have a place of their own in the address.
+  const placed = of === undefined && place.peek().view === "run";
   const name = `${run}-${metric.replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80)}`;
   const png = async () => {
     const canvas = box.current?.querySelector("canvas");
@@ -174,12 +184,12 @@ function Tools({ run, series, chart, drawn, look, full, box, onTable }: ToolsPro
         return (
           <>
             {item("pin", pinned ? "Unpin" : "Pin to the top", pin)}
-            {item("full", full ? "Close full screen" : "Full screen", () => adjust({ card: full ? "" : metric }))}
+            {placed && item("full", full ? "Close full screen" : "Full screen", () => adjust({ card: full ? "" : metric }))}
             {item("table", "Show as table", onTable, !chart)}
             <hr />
             {item("download", "Download PNG", png, !drawn?.points)}
             {item("download", "Download CSV", () => save(`${name}.csv`, new Blob([csv(chart!)], { type: "text/csv" })), !chart)}
-            {item("link", "Copy link to this chart", link)}
+            {placed && item("link", "Copy link to this chart", link)}
             {item("copy", "Copy the metric's name", () => copy(metric))}
           </>
         );

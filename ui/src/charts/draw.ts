@@ -1,8 +1,10 @@
 /** Drawing of lines, bands and marks onto a canvas. Knows pixels and colours, nothing of the DOM or of fetching. */
 
 import type { Chart } from "../api";
+import { type Mark, paintMarks } from "./marks";
 import type { Palette } from "./palette";
 import type { Hole, Shape, Stroke } from "./shape";
+import type { Range } from "./ticks";
 
 /** Canvas pixels: the plot's box, and from values to them. */
 export interface Frame {
@@ -17,11 +19,19 @@ export interface Frame {
   py(y: number): number;
 }
 
+/** What is drawn beside the lines: restarts, and events over the range of the axis that is in view. */
+export interface Beside {
+  restarts: Chart["restarts"];
+  marks: readonly Mark[];
+  range: Range;
+}
+
 /** Draw everything inside the axes. */
-export function paint(frame: Frame, shape: Shape, restarts: Chart["restarts"], palette: Palette): void {
+export function paint(frame: Frame, shape: Shape, { restarts, marks, range }: Beside, palette: Palette): void {
   const { ctx, left, top, width, height } = frame;
   within(ctx, left, top, width, height);
   ctx.lineJoin = "round";
+  if (marks.length) paintMarks(frame, marks, range, palette);
   paintRestarts(frame, restarts.filter((restart) => restart.attempt > 1), palette);
   for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
   for (const stroke of shape.strokes) paintStroke(frame, stroke, palette);

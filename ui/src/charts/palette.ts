@@ -8,6 +8,8 @@ export interface Palette {
   surface: string;
   bad: string;
   restart: string;
+  /** Of events. */
+  severity: { info: string; warning: string; critical: string };
 }
 
 const LIGHT: Palette = {
@@ -18,6 +20,7 @@ const LIGHT: Palette = {
   surface: "#ffffff",
   bad: "#b3261e",
   restart: "#6b4fa3",
+  severity: { info: "#1262b3", warning: "#c47a00", critical: "#b3261e" },
 };
 
 const DARK: Palette = {
@@ -28,6 +31,7 @@ const DARK: Palette = {
   surface: "#171b1e",
   bad: "#ff8f86",
   restart: "#b9a0ec",
+  severity: { info: "#6db3f8", warning: "#f0b45a", critical: "#ff8f86" },
 };
 
 export const palette = (dark: boolean): Palette => (dark ? DARK : LIGHT);

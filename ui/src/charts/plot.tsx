@@ -11,6 +11,8 @@ import type { Chart } from "../api";
 import { dark } from "../state/theme";
 import { axes, fromX, rangeX, type Scales, toX, toY } from "./axes";
 import { paint } from "./draw";
+import { Flags } from "./flags";
+import type { Mark } from "./marks";
 import { type Palette, palette } from "./palette";
 import type { Shape } from "./shape";
 import type { Range } from "./ticks";
@@ -27,6 +29,7 @@ export interface PlotProps {
   zoom: Range | null;
   height: number;
   summary: string;
+  marks: readonly Mark[];
   onZoom(range: Range | null): void;
 }
 
@@ -35,7 +38,10 @@ interface Live {
   shape: Shape;
   scales: Scales;
   palette: Palette;
+  marks: readonly Mark[];
   onZoom(range: Range | null): void;
+  /** Where the inside of the axes is, in pixels of the page. */
+  onFrame(left: number, width: number): void;
 }
 
 export interface Pointer {
@@ -45,18 +51,21 @@ export interface Pointer {
   value: number;
 }
 
-export function Plot({ chart, shape, log, zoom, height, summary, onZoom }: PlotProps) {
+export function Plot({ chart, shape, log, zoom, height, summary, marks, onZoom }: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [pointer, setPointer] = useState<Pointer | null>(null);
+  const [frame, setFrame] = useState({ left: 0, width: 0 });
+  const onFrame = (left: number, width: number) => setFrame((old) => (old.left === left && old.width === width ? old : { left, width }));
   const colours = palette(dark.value);
   const scales: Scales = { axis: chart.x, x: zoom ?? shape.x, y: shape.y, log, unit: chart.unit };
   const live = useRef<Live>(null!);
-  live.current = { chart, shape, scales, palette: colours, onZoom };
+  live.current = { chart, shape, scales, palette: colours, marks, onZoom, onFrame };
 
+  const flagged = marks.length > 0;
   useEffect(() => {
     const element = box.current!;
-    const made = mount(element, height, () => live.current, setPointer);
+    const made = mount(element, { height, room: flagged ? FLAG_ROOM : 8 }, () => live.current, setPointer);
     plot.current = made;
     const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resized.observe(element);
@@ -66,15 +75,16 @@ export function Plot({ chart, shape, log, zoom, height, summary, onZoom }: PlotP
       resized.disconnect();
       made.destroy();
     };
-  }, [chart.x, colours, height]);
+  }, [chart.x, colours, height, flagged]);
 
-  const drawn = useMemo(() => ({}), [shape, log, zoom?.[0], zoom?.[1]]);
+  const drawn = useMemo(() => ({}), [shape, log, zoom?.[0], zoom?.[1], marks]);
   useEffect(() => plot.current?.setData(carrier(scales)), [drawn]);
 
   return (
     <div class="plot">
       <div ref={box} role="img" aria-label={summary} style={{ height: `${height}px` }} />
-      {pointer && <Tooltip chart={chart} shape={shape} pointer={pointer} log={log} palette={colours} width={box.current!.clientWidth} />}
+      {flagged && <Flags marks={marks} range={scales.x} frame={frame} />}
+      {pointer && <Tooltip chart={chart} shape={shape} marks={marks} pointer={pointer} log={log} palette={colours} width={box.current!.clientWidth} />}
     </div>
   );
 }
@@ -82,11 +92,14 @@ export function Plot({ chart, shape, log, zoom, height, summary, onZoom }: PlotP
 /** uPlot wants data to scale its axes by; the lines themselves are ours. */
 const carrier = (scales: Scales): uPlot.AlignedData => [rangeX(scales), [0, 1]];
 
-function mount(box: HTMLDivElement, height: number, live: () => Live, hover: (pointer: Pointer | null) => void): uPlot {
+/** Height of the lane above the plot in which flags stand. */
+const FLAG_ROOM = 19;
+
+function mount(box: HTMLDivElement, { height, room }: { height: number; room: number }, live: () => Live, hover: (pointer: Pointer | null) => void): uPlot {
   const options: uPlot.Options = {
     width: Math.max(60, box.clientWidth),
     height,
-    padding: [8, 20, 0, 0],
+    padding: [room, 20, 0, 0],
     legend: { show: false },
     scales: { x: { time: live().scales.axis === "time", range: () => rangeX(live().scales) }, y: { range: () => [0, 1] } },
     axes: axes(() => live().scales, live().palette),
@@ -111,11 +124,12 @@ function mount(box: HTMLDivElement, height: number, live: () => Live, hover: (po
   return made;
 }
 
-function draw(u: uPlot, { chart, shape, scales, palette }: Live): void {
+function draw(u: uPlot, { chart, shape, scales, palette, marks, onFrame }: Live): void {
   const { left, top, width, height } = u.bbox;
   const px = (x: number) => u.valToPos(toX(scales, x), "x", true);
   const py = (y: number) => u.valToPos(toY(scales, y), "y", true);
-  paint({ ctx: u.ctx, left, top, width, height, dense: devicePixelRatio, px, py }, shape, chart.restarts, palette);
+  paint({ ctx: u.ctx, left, top, width, height, dense: devicePixelRatio, px, py }, shape, { restarts: chart.restarts, marks, range: scales.x }, palette);
+  onFrame(u.over.offsetLeft, u.over.clientWidth);
 }
 
 function select(u: uPlot, { scales, onZoom }: Live): void {

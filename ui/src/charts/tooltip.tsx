@@ -3,12 +3,15 @@
 import type { Chart } from "../api";
 import type { Axis } from "../state/url";
 import { brief, count, duration, exact, moment, step } from "../words";
+import { at, type Mark } from "./marks";
 import type { Palette } from "./palette";
 import type { Pointer } from "./plot";
 import { nearest, type Shape, type Stroke } from "./shape";
+import { EventLine } from "./flags";
 import { fraction } from "./ticks";
 
 const MOST = 9;
+const MOST_EVENTS = 3;
 
 interface Row {
   stroke: Stroke;
@@ -19,13 +22,14 @@ interface Row {
 interface Props {
   chart: Chart;
   shape: Shape;
+  marks: readonly Mark[];
   pointer: Pointer;
   log: boolean;
   palette: Palette;
   width: number;
 }
 
-export function Tooltip({ chart, shape, pointer, log, palette, width }: Props) {
+export function Tooltip({ chart, shape, marks, pointer, log, palette, width }: Props) {
   const rows = under(shape, pointer, log);
   if (!rows.length) return null;
   const first = rows[0]!;
@@ -42,8 +46,21 @@ export function Tooltip({ chart, shape, pointer, log, palette, width }: Props) {
         <Entry key={row.stroke} row={row} unit={chart.unit} alone={rows.length === 1} palette={palette} />
       ))}
       {rows.length > MOST && <p class="faint">{count(rows.length - MOST, "more line")}</p>}
+      <Happening found={at(marks, pointer.x, Math.abs(shape.x[1] - shape.x[0]) / 100)} />
       {chart.rounded && <p class="faint">Holds integers beyond 2^53, rounded to a double.</p>}
     </div>
+  );
+}
+
+function Happening({ found }: { found: readonly Mark[] }) {
+  if (!found.length) return null;
+  return (
+    <ul class="tooltip-events">
+      {found.slice(0, MOST_EVENTS).map(({ event }) => (
+        <EventLine key={event.id} event={event} />
+      ))}
+      {found.length > MOST_EVENTS && <li class="faint">{count(found.length - MOST_EVENTS, "more event")}</li>}
+    </ul>
   );
 }
 

@@ -66,7 +66,7 @@ export function hush(): void {
 
 function connect(): void {
   hush();
-  const opened = new EventSource(address("live", { runs: 1, run: watched, metrics }));
+  const opened = new EventSource(address("live", { runs: 1, events: 1, run: watched, metrics }));
   source = opened;
   opened.onopen = () => {
     const again = failures > 0;

@@ -16,18 +16,21 @@ interface Props {
   system: boolean;
   all: Series[];
   shown: number;
+  /** How many events there are to mark. */
+  events: number;
   wrong: string | null;
 }
 
 const NAMES: Record<Axis, string> = { step: "Step", time: "Time", relative: "Relative" };
 
-export function BoardBar({ place, axis, system, all, shown, wrong }: Props) {
+export function BoardBar({ place, axis, system, all, shown, events, wrong }: Props) {
   const search = useRef<HTMLInputElement>(null);
   const zoom = zoomOf(place);
   useKeys({
     "/": () => search.current?.focus(),
     l: () => adjust({ log: !place.log }),
     b: () => adjust({ band: !place.band }),
+    e: () => adjust({ marks: !place.marks }),
     "0": () => adjust({ from: null, to: null }),
   });
   return (
@@ -57,6 +60,11 @@ export function BoardBar({ place, axis, system, all, shown, wrong }: Props) {
       <button aria-pressed={place.band} title="Lowest to highest value of each bucket; without it the line runs through both" onClick={() => adjust({ band: !place.band })}>
         Band
       </button>
+      {events > 0 && (
+        <button aria-pressed={place.marks} title="Mark what happened on the charts (e)" onClick={() => adjust({ marks: !place.marks })}>
+          Events <span class="faint number">{events}</span>
+        </button>
+      )}
       <Splits place={place} all={all} />
       {zoom && (
         <button class="zoomed" onClick={() => adjust({ from: null, to: null })} title="Back to the whole range (0, or double click)">

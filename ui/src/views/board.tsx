@@ -1,16 +1,18 @@
 /** Charts of a run, user's or system's: a card a metric in groups, of which only those in view are mounted. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Run, Series } from "../api";
-import { type BoardRow, CARD_HEIGHT, columnsFor, GAP, groups, inView, layout, matcher, PINNED } from "../charts/board";
+import type { Run, RunEvent, Series } from "../api";
+import { type BoardRow, CARD_HEIGHT, columnsFor, GAP, type Group, groups, inView, layout, matcher, PINNED } from "../charts/board";
 import { Card, zoomOf } from "../charts/card";
+import type { Mark } from "../charts/marks";
 import { Dialog } from "../parts/dialog";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { Glyph } from "../parts/glyph";
 import { useView } from "../parts/windowed";
+import { placed } from "../state/events";
 import type { Loaded } from "../state/load";
 import { adjust } from "../state/place";
-import { AXES, type Axis, type RunPlace } from "../state/url";
+import { AXES, type Axis, type Look, type RunPlace } from "../state/url";
 import { count } from "../words";
 import { BoardBar } from "./board-bar";
 import "./board.css";
@@ -19,16 +21,18 @@ interface Props {
   run: Run;
   place: RunPlace;
   series: Loaded<Series[]>;
+  events: RunEvent[];
   system: boolean;
 }
 
 const PREFIX = "system/";
 const MARGIN = 300;
 
-export function Board({ run, place, series, system }: Props) {
+export function Board({ run, place, series, events, system }: Props) {
   const all = useMemo(() => (series.value ?? []).filter((one) => one.system === system), [series.value, system]);
   const match = useMemo(() => matcher(place.match), [place.match]);
   const axis = axisOf(place, system);
+  const marks = useMemo(() => (place.marks ? placed(events, axis, run) : []), [place.marks, events, axis, run.started_at, run.attempts]);
   if (!series.value) return series.problem ? <ProblemNote problem={series.problem} retry={series.reload} /> : <Skeleton lines={10} />;
   if (!all.length) return system ? <NoReadings /> : <NoMetrics run={run} />;
   const fitting = typeof match === "string" ? [] : groups(all, match, place.pin, system ? PREFIX : "");
@@ -36,16 +40,16 @@ export function Board({ run, place, series, system }: Props) {
   const full = all.find(({ metric }) => metric === place.card);
   return (
     <>
-      <BoardBar place={place} axis={axis} system={system} all={all} shown={shown} wrong={typeof match === "string" ? match : null} />
+      <BoardBar events={events.length} place={place} axis={axis} system={system} all={all} shown={shown} wrong={typeof match === "string" ? match : null} />
       {shown ? (
-        <Cards {...{ run, place, axis }} groups={fitting} />
+        <Cards {...{ place, axis, marks }} run={run.id} groups={fitting} />
       ) : (
         <Empty title={typeof match === "string" ? "The pattern is not complete" : "No metric matches"}>
           <p>{typeof match === "string" ? match : `${count(all.length, "metric")} of this run do not match /${place.match}/.`}</p>
           <button onClick={() => adjust({ match: "" })}>Show all</button>
         </Empty>
       )}
-      {full && <FullCard {...{ run, place, axis }} series={full} />}
+      {full && <FullCard {...{ run, place, axis, marks }} series={full} />}
     </>
   );
 }
@@ -56,7 +60,17 @@ export function axisOf(place: RunPlace, system: boolean): Axis {
   return AXES.find((axis) => axis === place.x) ?? "step";
 }
 
-function Cards({ run, place, axis, groups }: { run: Run; place: RunPlace; axis: Axis; groups: ReturnType<typeof import("../charts/board").groups> }) {
+interface CardsProps {
+  run: string;
+  place: Look;
+  axis: Axis;
+  groups: Group[];
+  /** Path of the points, where they are not the run's own. */
+  of?: string;
+  marks?: readonly Mark[];
+}
+
+export function Cards({ run, place, axis, groups, of, marks = [] }: CardsProps) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box, true);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
@@ -72,7 +86,7 @@ function Cards({ run, place, axis, groups }: { run: Run; place: RunPlace; axis: 
             <GroupHead row={row} toggle={toggle} />
           ) : (
             row.series.map((series) => (
-              <Card key={series.metric} run={run.id} series={series} axis={axis} look={place} by={place.by} width={width} height={CARD_HEIGHT} />
+              <Card key={series.metric} run={run} {...(of ? { of } : {})} series={series} axis={axis} look={place} by={place.by} marks={marks} width={width} height={CARD_HEIGHT} />
             ))
           )}
         </div>
@@ -94,7 +108,7 @@ function GroupHead({ row, toggle }: { row: BoardRow & { kind: "group" }; toggle(
   );
 }
 
-function FullCard({ run, place, axis, series }: { run: Run; place: RunPlace; axis: Axis; series: Series }) {
+function FullCard({ run, place, axis, marks, series }: { run: Run; place: RunPlace; axis: Axis; marks: Mark[]; series: Series }) {
   const [size, setSize] = useState({ width: innerWidth, height: innerHeight });
   useEffect(() => {
     const read = () => setSize({ width: innerWidth, height: innerHeight });
@@ -104,7 +118,7 @@ function FullCard({ run, place, axis, series }: { run: Run; place: RunPlace; axi
   const title = `${series.metric}${zoomOf(place) ? " (zoomed)" : ""}`;
   return (
     <Dialog title={title} wide onClose={() => adjust({ card: "" })}>
-      <Card full run={run.id} series={series} axis={axis} look={place} by={place.by} width={Math.min(1240, size.width - 60)} height={Math.max(240, size.height - 140)} />
+      <Card full run={run.id} series={series} axis={axis} look={place} by={place.by} marks={marks} width={Math.min(1240, size.width - 60)} height={Math.max(240, size.height - 140)} />
     </Dialog>
   );
 }

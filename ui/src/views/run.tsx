@@ -1,28 +1,36 @@
 /** One run: its head with state and attempts, and a tab for each way to look into it. */
 
 import { useKeys } from "../keys";
-import type { Run } from "../api";
+import type { Run, RunEvent } from "../api";
 import { lazy } from "../parts/lazy";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import type { Loaded } from "../state/load";
 import { go, href } from "../state/place";
+import { useRunEvents } from "../state/events";
 import { useRun, useSeries } from "../state/run";
 import { type RunPlace, runPlace, runsPlace, type Tab, TABS } from "../state/url";
 import { Configuration } from "./configuration";
+import { DiagnosisBanner } from "./diagnosis-banner";
 import { Goodput } from "./goodput";
 import { Logs } from "./logs";
 import { Ranks } from "./ranks";
 import { RunHead } from "./run-head";
 import "./run.css";
 
+const System = lazy(async () => (await import("./run-system")).System);
+const Events = lazy(async () => (await import("./events")).Events);
 const Board = lazy(async () => (await import("./board")).Board);
 /** Tabs whose content scrolls by itself and takes the height that is left. */
 const FILLING: ReadonlySet<Tab> = new Set<Tab>(["logs", "configuration"]);
 
-const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks", goodput: "Goodput" };
+const NAMES: Record<Tab, string> = { charts: "Charts", system: "System", logs: "Logs", configuration: "Configuration", ranks: "Ranks", goodput: "Goodput", events: "Events" };
+
+const NONE: RunEvent[] = [];
 
 export function RunView({ place }: { place: RunPlace }) {
   const open = useRun(place.run);
   const run = open.value;
+  const events = useRunEvents(run?.id);
   useKeys({
     u: () => go(runsPlace()),
     ...Object.fromEntries(TABS.map((tab, i) => [String(i + 1), () => go(onTab(place, tab))])),
@@ -32,15 +40,17 @@ export function RunView({ place }: { place: RunPlace }) {
   return (
     <main class={FILLING.has(place.tab) ? "run filled" : "run"}>
       <RunHead run={run} put={open.put} />
+      <DiagnosisBanner run={run} />
       <nav class="tabs" aria-label="Views of the run">
         {TABS.map((tab) => (
           <a key={tab} href={href(onTab(place, tab))} aria-current={tab === place.tab ? "page" : undefined}>
             {NAMES[tab]}
+            {tab === "events" && !!events.value?.length && <span class="faint number"> {events.value.length}</span>}
           </a>
         ))}
       </nav>
       <div class="tab">
-        <TabContent run={run} place={place} />
+        <TabContent run={run} place={place} events={events} />
       </div>
     </main>
   );
@@ -52,12 +62,15 @@ const onTab = (place: RunPlace, tab: Tab): RunPlace => {
   return runPlace(place.run, { tab, x, smooth, log, band, by, pin, stream });
 };
 
-function TabContent({ run, place }: { run: Run; place: RunPlace }) {
+function TabContent({ run, place, events }: { run: Run; place: RunPlace; events: Loaded<RunEvent[]> }) {
   const series = useSeries(run.id);
   switch (place.tab) {
     case "charts":
+      return <Board key={place.tab} run={run} place={place} series={series} events={events.value ?? NONE} system={false} />;
     case "system":
-      return <Board key={place.tab} run={run} place={place} series={series} system={place.tab === "system"} />;
+      return <System run={run} place={place} series={series} events={events.value ?? NONE} />;
+    case "events":
+      return <Events place={place} events={events} />;
     case "logs":
       return <Logs run={run} place={place} />;
     case "configuration":

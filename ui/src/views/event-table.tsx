@@ -1,0 +1,111 @@
+/** Events in a table, of which only the rows in view are mounted; j, k and Enter move and open. */
+
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { RunEvent } from "../api";
+import { useKeys } from "../keys";
+import { Sign } from "../parts/sign";
+import { reveal, rowsInView, useView } from "../parts/windowed";
+import { isSure, lasts, severityOf } from "../state/events";
+import { now } from "../state/now";
+import { go, href } from "../state/place";
+import { eventPlace, runPlace } from "../state/url";
+import { ago, between, duration, eventWord, moment, step } from "../words";
+
+const ROW = 33;
+const WIDTHS: Record<string, number> = { Event: 190, Run: 180, "What was seen": 420, Where: 190, Certainty: 100, Attempt: 70, Step: 100, Began: 110, Lasted: 110 };
+const RIGHT: ReadonlySet<string> = new Set(["Attempt", "Step"]);
+
+interface Props {
+  events: readonly RunEvent[];
+  /** Whether they are of several runs. */
+  fleet: boolean;
+  /** Called when the last rows come into view. */
+  more?: (() => void) | null;
+}
+
+export function EventTable({ events, fleet, more }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const view = useView(box);
+  const [current, choose] = useState<string | null>(null);
+  const [first, end] = rowsInView(view, ROW, events.length);
+  const heads = Object.keys(WIDTHS).filter((head) => fleet || head !== "Run");
+  const at = events.findIndex(({ id }) => id === current);
+  const move = (by: number) => choose(events[Math.min(events.length - 1, Math.max(0, at + by))]?.id ?? null);
+  useKeys({ j: () => move(1), k: () => move(-1), Enter: () => at >= 0 && go(placeOf(events[at]!)) });
+  useLayoutEffect(() => reveal(box.current!, at, ROW), [at]);
+  useLayoutEffect(() => {
+    if (end >= events.length) more?.();
+  }, [end, events.length, !more]);
+  return (
+    <div ref={box} class="table-box boxed" tabIndex={0} role="region" aria-label="Events">
+      <table class="run-table event-table" style={{ minWidth: `${heads.reduce((sum, head) => sum + WIDTHS[head]!, 0)}px` }} aria-rowcount={events.length + 1}>
+        <colgroup>
+          {heads.map((head) => (
+            <col key={head} style={{ width: `${WIDTHS[head]}px` }} />
+          ))}
+        </colgroup>
+        <thead>
+          <tr aria-rowindex={1}>
+            {heads.map((head) => (
+              <th key={head} scope="col" class={RIGHT.has(head) ? "right" : ""}>
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          <tr aria-hidden="true" style={{ height: `${first * ROW}px` }} />
+          {events.slice(first, end).map((event, i) => (
+            <Row key={event.id} event={event} fleet={fleet} index={first + i} current={event.id === current} />
+          ))}
+          <tr aria-hidden="true" style={{ height: `${(events.length - end) * ROW}px` }} />
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const placeOf = (event: RunEvent) => eventPlace(event.run ?? "", event.id);
+
+function Row({ event, fleet, index, current }: { event: RunEvent; fleet: boolean; index: number; current: boolean }) {
+  const open = (click: MouseEvent) => {
+    if (!(click.target as Element).closest("a, button") && !getSelection()?.toString()) go(placeOf(event));
+  };
+  const who = whereOf(event);
+  return (
+    <tr aria-rowindex={index + 2} data-event={event.type} class={`${current ? "current" : ""} ${isSure(event) ? "" : "unsure"}`} onClick={open}>
+      <th scope="row">
+        <a class="row" href={href(placeOf(event))}>
+          <Sign severity={severityOf(event)} sure={isSure(event)} />
+          <span class="clip">{eventWord(event.type)}</span>
+          <span class="out-of-sight">{event.severity}</span>
+        </a>
+      </th>
+      {fleet && (
+        <td>
+          <a href={href(runPlace(event.run ?? ""))}>{event.run_name ?? event.run}</a>
+        </td>
+      )}
+      <td title={event.title}>{event.title}</td>
+      <td title={who}>{who}</td>
+      <td>{event.certainty ?? ""}</td>
+      <td class="right">{event.attempt ?? ""}</td>
+      <td class="right">{event.step === null ? "" : step(event.step)}</td>
+      <td title={moment(event.started_at)}>{ago(event.started_at, now.value)}</td>
+      <td>{lastedOf(event, now.value)}</td>
+    </tr>
+  );
+}
+
+/** Whom an event is about: ranks, nodes, devices; empty where nobody is to blame by name. */
+export function whereOf({ ranks, nodes, devices }: Pick<RunEvent, "ranks" | "nodes" | "devices">): string {
+  const some = (name: string, ids: readonly (string | number)[]) => (ids.length > 6 ? `${ids.length} ${name}s` : ids.length ? `${name} ${[...ids].sort((a, b) => Number(a) - Number(b) || 0).join(", ")}` : "");
+  return [some("rank", ranks), nodes.length > 3 ? `${nodes.length} nodes` : nodes.join(", "), some("device", devices)].filter(Boolean).join(" · ");
+}
+
+/** How long an event went on. */
+export function lastedOf(event: RunEvent, at: number): string {
+  if (lasts(event)) return "goes on";
+  const long = between(event.started_at, event.ended_at, at);
+  return event.ended_at === null || !(long > 0) ? "–" : duration(long);
+}

@@ -1,0 +1,45 @@
+/** What happened to a run, newest first. */
+
+import { useMemo } from "preact/hooks";
+import type { RunEvent } from "../api";
+import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { chosen } from "../state/events";
+import type { Loaded } from "../state/load";
+import { adjust } from "../state/place";
+import type { RunPlace } from "../state/url";
+import { count } from "../words";
+import { EventBar } from "./event-bar";
+import { EventTable } from "./event-table";
+import "./events.css";
+
+export function Events({ place, events }: { place: RunPlace; events: Loaded<RunEvent[]> }) {
+  const { value: all, problem, reload } = events;
+  const { type, certainty, severity } = place;
+  const shown = useMemo(() => (all ?? []).filter((event) => chosen(event, { type, certainty, severity })).reverse(), [all, type, certainty, severity]);
+  if (!all) return problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={8} />;
+  if (!all.length) return <NoEvents />;
+  return (
+    <section class="events" aria-label="What happened">
+      <div class="tool-bar" role="toolbar" aria-label="Events">
+        <EventBar choice={place} types={[...new Set(all.map((event) => event.type))]} />
+        <span class="grow" />
+        <span class="faint small number">{shown.length === all.length ? count(all.length, "event") : `${shown.length} of ${all.length}`}</span>
+      </div>
+      {shown.length ? (
+        <EventTable events={shown} fleet={false} />
+      ) : (
+        <Empty title="No event is like that">
+          <button onClick={() => adjust({ type: "", certainty: "", severity: "" })}>Show all {all.length}</button>
+        </Empty>
+      )}
+    </section>
+  );
+}
+
+function NoEvents() {
+  return (
+    <Empty title="Nothing happened">
+      <p>No detector has seen anything in what this run has sent: no hang, no crash, no straggler, no loss that jumps.</p>
+    </Empty>
+  );
+}
