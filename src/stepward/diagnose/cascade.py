@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.launcher import Activity
 from stepward.diagnose.metrics import low_duty
+from stepward.diagnose.peers import PREFIX
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.tables import table
 
@@ -132,9 +133,10 @@ def _ended_well(reading: Reading) -> None:
         return
     measured = {one.label for one in _live(reading) if one.kind is Kind.METRICS and one.role is Role.ROOT}
     for one in _live(reading):
-        shown = one.label in PERSISTENT and (
+        lasting = one.label in PERSISTENT and (
             one.kind is Kind.METRICS or one.label in measured or one.rule in {"data_share", "loss_nan", "grad_nan"}
         )
+        shown = lasting or one.rule.startswith(PREFIX)
         if not shown:
             dismiss([one], "the run came to a normal end")
 

@@ -17,6 +17,9 @@ from stepward.diagnose.tables import table
 
 VOCABULARY: dict[str, str] = table("vocabulary")["metrics"]
 _NAMES = list(VOCABULARY)
+COURSES = [(re.compile(pattern, re.IGNORECASE), name) for name, pattern in table("vocabulary")["courses"].items()]
+LONG = 24
+"""Values from which on a series is judged as a course over time."""
 _ANY = re.compile("|".join(f"(?P<m{at}>{pattern})" for at, pattern in enumerate(VOCABULARY.values())), re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?<![\w.])([-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|nan|[-+]?inf)\s*(%|°?c\b|mhz|ghz|[kmgt]i?b?/s|[kmgt]ib?\b|gb\b|ms\b|s\b|w\b|x\b|cores\b)?",
@@ -38,6 +41,9 @@ _LEAD = re.compile(r"([a-z]\w*-[\w-]*\w|[a-z]\w*\d[\w-]*)[ :,]")
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Za-z])|;\s*")
 
 
+_COORDINATES = {"rank", "step", "time", "t", "timestamp", "device", "gpu", "node", "host"}
+
+
 class Statement(msgspec.Struct):
     """What one line says of one metric. ``against``: what it was, or what others have; ``limit``: what it may be."""
 
@@ -51,6 +57,9 @@ class Statement(msgspec.Struct):
     denied: bool = False
     rank: int | None = None
     node: str | None = None
+    device: str | None = None
+    tracked: bool = False
+    """Whether the values are a course over time, long enough to be judged against its peers and its past (``peers``)."""
 
     @property
     def value(self) -> float:
@@ -71,6 +80,13 @@ def read_metrics(lines: list[Line], text: str) -> list[Statement]:
     for line in lines:
         found += prometheus(line) or prose(line)
     return found
+
+
+def said(lines: list[Line]) -> list[Line]:
+    """The lines of a metrics input that are words: names and numbers of data say nothing that a signature could mean."""
+    if lines[0].text.lstrip().startswith("{") or (lines[0].text.count(",") >= 1 and _csv_rows(lines)):
+        return []
+    return [line for line in lines if not prometheus(line)]
 
 
 def prose(line: Line) -> Iterator[Statement]:
@@ -201,21 +217,37 @@ def _csv_rows(lines: list[Line]) -> list[tuple[dict[str, Any], Line]]:
 
 def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
     """Rows to series: one per column (or per ``name``/``value`` pair), rank and node."""
-    series: dict[tuple[str, Any, Any], tuple[list[float], Line]] = {}
+    series: dict[tuple[str, Any, Any, Any], tuple[list[float], Line]] = {}
     for row, line in rows:
         rank, node = row.get("rank"), row.get("node") or row.get("host") or row.get("hostname")
+        device = row.get("device", row.get("gpu"))
         named = row.get("metric") or row.get("name")
         pairs = [(str(named), row.get("value"))] if named and "value" in row else list(row.items())
         if named and isinstance(row.get("values"), list):
             pairs = [(str(named), one) for one in row["values"]]
         for name, raw in pairs:
-            if (value := _float(raw)) is not None and name not in {"rank", "step", "time", "t", "timestamp"}:
-                series.setdefault((name, str(rank), node), ([], line))[0].append(value)
+            if (value := _float(raw)) is not None and name not in _COORDINATES:
+                series.setdefault((name, str(rank), node, device), ([], line))[0].append(value)
     return [
         one
-        for (name, rank, node), (values, line) in series.items()
-        for one in _named(name, values, line, rank=rank, node=node)
+        for (name, rank, node, device), (values, line) in series.items()
+        for one in _course(name, values, line, (rank, node, device)) or _named(name, values, line, rank=rank, node=node)
     ]
+
+
+def _course(name: str, values: list[float], line: Line, place: tuple[Any, Any, Any]) -> list[Statement]:
+    """A series that is long enough, under a name that says what it is; empty for any other."""
+    found = next((metric for pattern, metric in COURSES if pattern.search(name)), None)
+    if found is None or len(values) < LONG:
+        return []
+    rank, node, device = place
+    one = Statement(found, values, "", "", line, tracked=True, node=str(node) if node else line.node)
+    one.rank = int(rank) if str(rank).isdigit() and len(str(rank)) < 8 else line.rank
+    one.device = None if device is None else str(device)
+    who = ", ".join(f"{key} {value}" for key, value in (("rank", one.rank), ("device", device)) if value is not None)
+    places = " ".join(part for part in (name, who) if part)
+    one.text = clean(f"{places}: {', '.join(f'{value:g}' for value in values[:: max(1, len(values) // 8)])}")
+    return [one]
 
 
 def _float(value: Any) -> float | None:

@@ -14,6 +14,7 @@ from stepward.detect.speed import DATA_WAIT_SHARE, behind, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, NEARLY_FULL, grows_to_limit, share
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
+from stepward.diagnose.peers import course_clues
 
 Judged = tuple[str, Role, float, str] | None
 _OF_NODES = {"thermal_power", "host_contention", "network_link"}
@@ -25,8 +26,9 @@ class Metrics:
     """Statements of all inputs, and what follows from them."""
 
     def __init__(self, statements: list[Statement]) -> None:
-        self.statements = statements
-        self.idle = any(low_duty(one) for one in statements if one.metric == "duty")
+        self.statements = [one for one in statements if not one.tracked]
+        self.courses = [one for one in statements if one.tracked]
+        self.idle = any(low_duty(one) for one in self.statements if one.metric == "duty")
         self.flat = any(
             one.metric == "progress" and ("flat" in one.text or "no " in one.text.lower()) for one in statements
         )
@@ -40,7 +42,7 @@ class Metrics:
             if judged:
                 label, role, more, says = judged
                 found.append(_clue(one, label, role, more, says))
-        return [*found, *self._between()]
+        return [*found, *self._between(), *course_clues(self.courses)]
 
     def denied(self) -> dict[str, str]:
         """Labels that a statement speaks against, and its text."""

@@ -11,7 +11,7 @@ from datetime import UTC, tzinfo
 from stepward.diagnose.clocks import shown
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.document import InputNote
-from stepward.diagnose.figures import Statement, read_metrics
+from stepward.diagnose.figures import Statement, read_metrics, said
 from stepward.diagnose.kubernetes import read_kubernetes
 from stepward.diagnose.launcher import Launcher, named_peer
 from stepward.diagnose.lines import Attribution, Line, attribution, read_line
@@ -138,7 +138,10 @@ class Reading:
         elif sort == "metrics":
             self.kinds.add(Kind.METRICS)
             self.statements += read_metrics(kept, "\n".join(line.text for line in kept))
-            self._match_all(kept, Kind.METRICS)
+            self.places = {
+                one.rank: one.node for one in self.statements if one.rank is not None and one.node
+            } | self.places
+            self._match_all(said(kept), Kind.METRICS)
 
     def _scheduler(self, lines: list[Line]) -> None:
         self.kinds.add(Kind.SCHEDULER)

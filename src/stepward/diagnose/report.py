@@ -18,6 +18,7 @@ from stepward.diagnose.document import (
     Unknown,
     Verdict,
 )  # fmt: skip
+from stepward.diagnose.peers import PREFIX
 from stepward.diagnose.ranking import Ranked
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.suspects import suspects
@@ -55,7 +56,7 @@ def document(reading: Reading, ranked: list[Ranked]) -> Document:
 def _outcome(reading: Reading, strong: list[Ranked]) -> Outcome:
     bad = ended_badly(reading)
     if strong:
-        hurts_only = all(one.label in PERSISTENT for one in strong)
+        hurts_only = all(one.label in PERSISTENT or one.anchor.rule.startswith(PREFIX) for one in strong)
         return "degraded" if hurts_only and not bad else "failed"
     if ended_well(reading):
         return "degraded" if reading.hurt else "healthy"
