@@ -22,7 +22,7 @@ class NoticeFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     projects: list[str] | None = None
     types: list[str] | None = None
     severity: Severity = "warning"
-    states: list[str] = ["failed", "crashed", "oom", "timeout", "lost"]
+    states: tuple[str, ...] = ("failed", "crashed", "oom", "timeout", "lost")
 
 
 class NoticeRoute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
