@@ -18,11 +18,14 @@ from stepward.observe.diagnosing import Diagnosing
 from stepward.observe.observer import Observer
 from stepward.observe.reprocess import Reprocessor
 from stepward.observe.rules import UserRules
+from stepward.respond.notices.notifier import Notifier
+from stepward.respond.notices.routes import Routes
 from stepward.store.catalog import Access, Claims, Edits, Retention, Runs
 from stepward.store.catalog.actions import Actions
 from stepward.store.catalog.diagnoses import Diagnoses
 from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.nodes import Nodes
+from stepward.store.catalog.notices import Outbox
 from stepward.store.logs import LogStore
 from stepward.store.points.protocol import PointsStore
 
@@ -88,6 +91,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     events: StoredEvents
     diagnoses: Diagnoses
     diagnosing: Diagnosing
+    outbox: Outbox
+    notice_routes: Routes
+    notifier: Notifier
     rules: UserRules
     observer: Observer
     reprocessor: Reprocessor

@@ -24,6 +24,7 @@ from stepward.api import (
     logs,
     measures,
     nodes,
+    notices,
     points,
     projects,
     runs,
@@ -39,8 +40,8 @@ from stepward.errors import StepwardError
 from stepward.store.catalog import Principal
 
 MODULES = (
-    actions, backups, claims, clusters, diagnoses, events, goodput, health, ingest, jobs, logs, measures, nodes, points,
-    projects, runs, session, tokens, updates,
+    actions, backups, claims, clusters, diagnoses, events, goodput, health, ingest, jobs, logs, measures, nodes, notices,
+    points, projects, runs, session, tokens, updates,
 )  # fmt: skip
 
 

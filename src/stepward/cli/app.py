@@ -54,6 +54,7 @@ COMMANDS: dict[str, Place] = {
     "cluster": Place("stepward.cli.cluster", _SERVER),
     "nodes": Place("stepward.cli.nodes", _SERVER),
     "jobs": Place("stepward.cli.jobs", _SERVER),
+    "notices": Place("stepward.cli.notices", _SERVER),
     "token": Place("stepward.cli.token", _SERVER),
     "backup": Place("stepward.cli.backup", _SERVER),
     "restore": Place("stepward.cli.restore", _SERVER),

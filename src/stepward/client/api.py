@@ -30,6 +30,7 @@ from stepward.model.jobs import (
     SubmittedJob,
 )
 from stepward.model.nodes import Node, RunNode
+from stepward.model.notices import KnownRoute, NewSilence, Notice, NoticeRoute, Silence, Told
 from stepward.model.resources import (
     Backup,
     Chart,
@@ -63,6 +64,8 @@ Query = dict[str, Any]
 
 PAGE_RUNS, PAGE_LINES = 500, 5000
 """Largest pages that the API gives (docs/api.md)."""
+TEST_S = 130.0
+"""A route of notices may take up to two minutes for a message."""
 SLURM_S = 60.0
 """A command of Slurm may take its own time-out, and one change asks several."""
 BACKUP_S = 3600.0
@@ -299,6 +302,38 @@ class Client:
     def make_diagnosis(self, run: str) -> StoredDiagnosis:
         """Have the newest attempt of a run diagnosed now."""
         return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis)
+
+    def notices(self, *, limit: int = 50) -> list[Notice]:
+        """The newest messages of the outbox."""
+        return self._get("/api/v1/notices", {"limit": limit}, list[Notice])
+
+    def notice_routes(self) -> list[KnownRoute]:
+        """The routes of notices; of addresses the host alone."""
+        return self._get("/api/v1/notices/routes", {}, list[KnownRoute])
+
+    def put_notice_route(self, route: NoticeRoute) -> KnownRoute:
+        """Make or change a webhook."""
+        return self._send("PUT", f"/api/v1/notices/routes/{_segment(route.name)}", route, KnownRoute)
+
+    def delete_notice_route(self, name: str) -> None:
+        """Forget a webhook."""
+        self._call("DELETE", f"/api/v1/notices/routes/{_segment(name)}")
+
+    def test_notice_route(self, name: str) -> Told:
+        """Send a test message, and say how it went."""
+        return self._send("POST", f"/api/v1/notices/routes/{_segment(name)}/test", None, Told, timeout_s=TEST_S)
+
+    def silences(self) -> list[Silence]:
+        """Silences that are not over."""
+        return self._get("/api/v1/notices/silences", {}, list[Silence])
+
+    def silence(self, asked: NewSilence) -> Silence:
+        """Begin a silence."""
+        return self._send("POST", "/api/v1/notices/silences", asked, Silence)
+
+    def end_silence(self, id: str) -> None:
+        """End a silence."""
+        self._call("DELETE", f"/api/v1/notices/silences/{_segment(id)}")
 
     def log_streams(self, run: str) -> list[LogStream]:
         """The streams of output that a run has."""

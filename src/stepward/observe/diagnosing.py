@@ -37,7 +37,6 @@ LOOK_S = 0.5
 WITHOUT = frozenset({"rule", "scheduling_delay", "no_progress_restart", "restart_loop"})
 """Types of events that say their cause themselves, or are about several attempts, each with its own diagnosis."""
 
-Made = Callable[[KnownAttempt, frozenset[str], Document], None]
 _log = logging.getLogger("stepward.diagnose")
 
 
@@ -59,7 +58,7 @@ class Diagnosing:
 
     Args:
         clock: µs since the epoch.
-        made: told of each that was made for an event or an end, after it was kept.
+        ended: told of each attempt that ended badly, before it is diagnosed.
     """
 
     def __init__(
@@ -69,10 +68,10 @@ class Diagnosing:
         logs: LogStore,
         clock: Callable[[], int],
         *,
-        made: Made = lambda attempt, about, document: None,
+        ended: Callable[[KnownAttempt], None] = lambda attempt: None,
     ) -> None:
         self._gathering, self._diagnoses, self._logs = gathering, diagnoses, logs
-        self._clock, self._made = clock, made
+        self._clock, self._ended = clock, ended
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._changed: set[str] = set()
         self._lock, self._making = threading.Lock(), threading.Lock()
@@ -168,9 +167,9 @@ class Diagnosing:
                 return
             weight = self._gathering.weight(known)
             if not wanted.made or weight != wanted.weight:
-                kept = self._make(known, about)
-                if not wanted.made:
-                    self._made(known, about, msgspec.json.decode(kept.document, type=Document))
+                if not wanted.made and "" in about:
+                    self._ended(known)
+                self._make(known, about)
             self._later(wanted, weight)
         except StepwardError as error:
             _log.warning("%s is not diagnosed now: %s", wanted.run, error)

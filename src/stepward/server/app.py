@@ -33,6 +33,7 @@ from stepward.api.session import login_url
 from stepward.clusters.fleet import Fleet
 from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.queues import Queues
+from stepward.detect.signals import Detected
 from stepward.errors import StepwardError, UsageError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
 from stepward.ingest.hearing import Hearing
@@ -46,6 +47,9 @@ from stepward.observe.observer import Observer
 from stepward.observe.replay import Replay
 from stepward.observe.reprocess import Reprocessor
 from stepward.observe.rules import UserRules
+from stepward.respond.notices.describing import Describing
+from stepward.respond.notices.notifier import Notifier
+from stepward.respond.notices.routes import Routes
 from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
@@ -71,6 +75,7 @@ from stepward.store.catalog.diagnoses import Diagnoses
 from stepward.store.catalog.events import StoredEvents
 from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
+from stepward.store.catalog.notices import Outbox
 from stepward.store.catalog.rules import StoredRules
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
@@ -162,7 +167,17 @@ class Server:
         lines, detected = LineReader(logs), DetectedEvents(self.catalog, listener)
         nodes = Nodes(self.catalog, listener, runs.of_jobs)
         diagnoses = Diagnoses(self.catalog)
-        self.diagnosing = Diagnosing(Gathering(points, logs, detected, nodes), diagnoses, logs, now_us)
+        outbox = Outbox(self.catalog)
+        self.routes = Routes(data, outbox, logging.getLogger("stepward.notices").warning)
+        self.notifier = Notifier(outbox, self.routes, Describing(runs, diagnoses), lambda: self.url, now_us)
+        self.diagnosing = Diagnosing(
+            Gathering(points, logs, detected, nodes), diagnoses, logs, now_us, ended=self.notifier.follow_end
+        )
+
+        def seen(project: str, run: str, events: Sequence[Detected]) -> None:
+            self.diagnosing.follow_events(project, run, events)
+            self.notifier.follow_events(project, run, events)
+
         rules = UserRules(StoredRules(self.catalog), now_us)
         self.observer = Observer(
             Replay(points, lines, detected),
@@ -170,7 +185,7 @@ class Server:
             detected,
             now_us,
             rules=rules.of,
-            watcher=self.diagnosing.follow_events,
+            watcher=seen,
         )
         # With a reader of its own: one is used by one thread.
         self.reprocessor = Reprocessor(
@@ -202,6 +217,9 @@ class Server:
             events=StoredEvents(self.catalog),
             diagnoses=diagnoses,
             diagnosing=self.diagnosing,
+            outbox=outbox,
+            notice_routes=self.routes,
+            notifier=self.notifier,
             rules=rules,
             observer=self.observer,
             reprocessor=self.reprocessor,
@@ -280,6 +298,7 @@ class Server:
         await self.parts.live.start()
         await asyncio.to_thread(self.observer.start)
         self.diagnosing.start()
+        self.notifier.start()
         self.reprocessor.start()
         self._ticking = asyncio.create_task(
             tick_until(
@@ -311,6 +330,7 @@ class Server:
         await asyncio.to_thread(self.reprocessor.stop)
         await asyncio.to_thread(self.observer.stop)
         await asyncio.to_thread(self.diagnosing.stop)
+        await asyncio.to_thread(self.notifier.stop)
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
@@ -324,7 +344,8 @@ class Server:
 
     def _problems(self) -> list[str]:
         free = shutil.disk_usage(self.folder.path).free
-        return [f"{free >> 20} MiB are free on the data folder's disk"] if free < LOW_DISK_BYTES else []
+        low = [f"{free >> 20} MiB are free on the data folder's disk"] if free < LOW_DISK_BYTES else []
+        return low + ([self.routes.problem] if self.routes.problem else [])
 
     def _backup(self, path: str | None) -> Backup:
         return backup(
