@@ -192,7 +192,7 @@ function paintRestarts(frame: Frame, restarts: Chart["restarts"], palette: Palet
     ctx.stroke();
     // The whole word where it fits before the next restart, else the number alone.
     const fitting = [`attempt ${attempt}`, String(attempt)].find((text) => ctx.measureText(text).width + 6 * dense < end - at);
-    if (fitting) ctx.fillText(fitting, at + 4 * dense, top + 2 * dense);
+    if (fitting) ctx.fillText(fitting, at + 4 * dense, top + 5 * dense);
   });
   ctx.setLineDash([]);
 }

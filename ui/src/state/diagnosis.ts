@@ -2,6 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { type Cause, type Diagnosis, type Evidence, get, type Problem, type Run, type RunEvent, runPath } from "../api";
+import { endOf } from "./events";
 import { on } from "./live";
 import { type Loaded, useLoad } from "./load";
 import { paced } from "./pace";
@@ -62,10 +63,9 @@ export function chartPlace(run: string, metric: string | null, from: number, to:
   return runPlace(run, { tab, x: "time", from: from / 1000, to: to / 1000, card: metric ?? "" });
 }
 
-/** An event's time on the charts, with room around it; what lasts reaches to `now`. */
-export function windowOf(event: RunEvent, now: number): [number, number] {
-  const from = Date.parse(event.started_at);
-  const to = event.ended_at ? Date.parse(event.ended_at) : event.detector ? now : from;
+/** An event's time on the charts (ms), with room around it; what goes on reaches to `now`. */
+export function windowOf(event: RunEvent, attempts: Run["attempts"], now: number): [number, number] {
+  const [from, to] = [Date.parse(event.started_at), Math.min(now, endOf(event, attempts))];
   const room = Math.max(60_000, (to - from) * 0.3);
   return [from - room, to + room];
 }

@@ -45,6 +45,12 @@ export const isSure = (event: RunEvent): boolean => event.certainty !== "suspect
 /** A detector's event with no end lasts; a writer's is an instant. */
 export const lasts = (event: RunEvent): boolean => event.detector !== null && event.ended_at === null;
 
+/** When an event ended (ms since the epoch): at the latest with its attempt; infinite while both go on. */
+export function endOf(event: RunEvent, attempts: Run["attempts"]): number {
+  const ended = lasts(event) ? (attempts.find(({ number }) => number === event.attempt)?.ended_at ?? null) : (event.ended_at ?? event.started_at);
+  return ended === null ? Infinity : Math.max(Date.parse(event.started_at), Date.parse(ended));
+}
+
 export interface FleetEvents {
   items: RunEvent[];
   problem: Problem | null;
@@ -96,14 +102,10 @@ export function placed(events: readonly RunEvent[], axis: Axis, run: Pick<Run, "
   const origin = axis === "relative" ? seconds(run.started_at) : 0;
   const steps = axis === "step" ? anchors(events, run.attempts) : null;
   return events.flatMap((event) => {
-    const at = steps ? ofStep(event, steps) : ofTime(event, origin);
+    const end = endOf(event, run.attempts) / 1000;
+    const at = steps ? ofStep(event, end, steps) : { from: seconds(event.started_at) - origin, to: end - origin };
     return at && Number.isFinite(at.from) ? [{ ...at, event }] : [];
   });
-}
-
-function ofTime(event: RunEvent, origin: number): Stretch {
-  const from = seconds(event.started_at) - origin;
-  return { from, to: lasts(event) ? Infinity : event.ended_at === null ? from : Math.max(from, seconds(event.ended_at) - origin) };
 }
 
 type Anchor = readonly [time: number, step: number];
@@ -124,13 +126,11 @@ function anchors(events: readonly RunEvent[], attempts: Run["attempts"]): Map<nu
   return known;
 }
 
-function ofStep(event: RunEvent, known: Map<number, Anchor[]>): Stretch | null {
+function ofStep(event: RunEvent, end: number, known: Map<number, Anchor[]>): Stretch | null {
   const list = known.get(event.attempt ?? -1) ?? [];
   const from = event.step === null ? between(list, seconds(event.started_at)) : Number(event.step);
   if (from === null) return null;
-  if (lasts(event)) return { from, to: Infinity };
-  const to = event.ended_at === null ? from : between(list, seconds(event.ended_at));
-  return { from, to: Math.max(from, to ?? from) };
+  return { from, to: end === Infinity ? end : Math.max(from, between(list, end) ?? from) };
 }
 
 /** The step at an instant, on the straight line between the two nearest that are known. */

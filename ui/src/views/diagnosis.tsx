@@ -100,18 +100,24 @@ function CauseCard({ run, cause }: { run: string; cause: Cause }) {
         {who.map(([name, words]) => words && <span key={name} class="suspect" title={`Suspected: ${name} ${words}`}>{`${name} ${words}`}</span>)}
       </p>
       {remediation.length > 0 && (
-        <ul class="remedies" aria-label="What to do">
-          {remediation.map((words) => (
-            <li key={words}>{words}</li>
-          ))}
-        </ul>
+        <div>
+          <p class="part-name">What to do</p>
+          <ul class="remedies">
+            {remediation.map((words) => (
+              <li key={words}>{words}</li>
+            ))}
+          </ul>
+        </div>
       )}
       {evidence.length > 0 && (
-        <ul class="proofs" aria-label="Evidence">
-          {evidence.map((one, i) => (
-            <Proof key={i} run={run} proof={one} />
-          ))}
-        </ul>
+        <div>
+          <p class="part-name">Evidence</p>
+          <ul class="proofs">
+            {evidence.map((one, i) => (
+              <Proof key={i} run={run} proof={one} />
+            ))}
+          </ul>
+        </div>
       )}
       {secondary.length > 0 && (
         <p class="small soft">

@@ -1,29 +1,31 @@
 /** Events in a table, of which only the rows in view are mounted; j, k and Enter move and open. */
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { RunEvent } from "../api";
+import type { Run, RunEvent } from "../api";
 import { useKeys } from "../keys";
 import { Sign } from "../parts/sign";
 import { reveal, rowsInView, useView } from "../parts/windowed";
-import { isSure, lasts, severityOf } from "../state/events";
+import { endOf, isSure, lasts, severityOf } from "../state/events";
 import { now } from "../state/now";
 import { go, href } from "../state/place";
 import { eventPlace, runPlace } from "../state/url";
-import { ago, between, duration, eventWord, moment, step } from "../words";
+import { ago, duration, eventWord, moment, step } from "../words";
 
 const ROW = 33;
-const WIDTHS: Record<string, number> = { Event: 190, Run: 180, "What was seen": 420, Where: 190, Certainty: 100, Attempt: 70, Step: 100, Began: 110, Lasted: 110 };
+const WIDTHS: Record<string, number> = { Event: 190, Run: 160, "What was seen": 360, Where: 160, Certainty: 100, Attempt: 80, Step: 90, Began: 110, Lasted: 110 };
 const RIGHT: ReadonlySet<string> = new Set(["Attempt", "Step"]);
 
 interface Props {
   events: readonly RunEvent[];
   /** Whether they are of several runs. */
   fleet: boolean;
+  /** Of the run, where they are of one. */
+  attempts?: Run["attempts"];
   /** Called when the last rows come into view. */
   more?: (() => void) | null;
 }
 
-export function EventTable({ events, fleet, more }: Props) {
+export function EventTable({ events, fleet, attempts, more }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
   const [current, choose] = useState<string | null>(null);
@@ -56,7 +58,7 @@ export function EventTable({ events, fleet, more }: Props) {
         <tbody>
           <tr aria-hidden="true" style={{ height: `${first * ROW}px` }} />
           {events.slice(first, end).map((event, i) => (
-            <Row key={event.id} event={event} fleet={fleet} index={first + i} current={event.id === current} />
+            <Row key={event.id} event={event} fleet={fleet} lasted={lastedOf(event, attempts)} index={first + i} current={event.id === current} />
           ))}
           <tr aria-hidden="true" style={{ height: `${(events.length - end) * ROW}px` }} />
         </tbody>
@@ -67,7 +69,7 @@ export function EventTable({ events, fleet, more }: Props) {
 
 const placeOf = (event: RunEvent) => eventPlace(event.run ?? "", event.id);
 
-function Row({ event, fleet, index, current }: { event: RunEvent; fleet: boolean; index: number; current: boolean }) {
+function Row({ event, fleet, lasted, index, current }: { event: RunEvent; fleet: boolean; lasted: string; index: number; current: boolean }) {
   const open = (click: MouseEvent) => {
     if (!(click.target as Element).closest("a, button") && !getSelection()?.toString()) go(placeOf(event));
   };
@@ -92,7 +94,7 @@ function Row({ event, fleet, index, current }: { event: RunEvent; fleet: boolean
       <td class="right">{event.attempt ?? ""}</td>
       <td class="right">{event.step === null ? "" : step(event.step)}</td>
       <td title={moment(event.started_at)}>{ago(event.started_at, now.value)}</td>
-      <td>{lastedOf(event, now.value)}</td>
+      <td>{lasted}</td>
     </tr>
   );
 }
@@ -103,9 +105,11 @@ export function whereOf({ ranks, nodes, devices }: Pick<RunEvent, "ranks" | "nod
   return [some("rank", ranks), nodes.length > 3 ? `${nodes.length} nodes` : nodes.join(", "), some("device", devices)].filter(Boolean).join(" · ");
 }
 
-/** How long an event went on. */
-export function lastedOf(event: RunEvent, at: number): string {
-  if (lasts(event)) return "goes on";
-  const long = between(event.started_at, event.ended_at, at);
-  return event.ended_at === null || !(long > 0) ? "–" : duration(long);
+/** How long an event went on; one whose end nobody saw ended with its attempt, of which a list of many runs knows nothing. */
+export function lastedOf(event: RunEvent, attempts?: Run["attempts"]): string {
+  if (lasts(event) && !attempts) return "no end seen";
+  const long = endOf(event, attempts ?? []) - Date.parse(event.started_at);
+  if (long === Infinity) return "goes on";
+  if (lasts(event)) return "to the end";
+  return long > 0 ? duration(long / 1000) : "–";
 }

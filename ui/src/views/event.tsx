@@ -14,9 +14,10 @@ import { now } from "../state/now";
 import { go, href } from "../state/place";
 import { useRun } from "../state/run";
 import { type EventPlace, eventPlace, runPlace, runsPlace } from "../state/url";
-import { ago, brief, eventWord, moment, step } from "../words";
+import { ago, brief, duration, eventWord, moment, step } from "../words";
 import { DiagnosisView } from "./diagnosis";
 import { lastedOf, whereOf } from "./event-table";
+import "../parts/facts.css";
 import "./events.css";
 
 export function EventView({ place }: { place: EventPlace }) {
@@ -99,18 +100,20 @@ function Head({ event }: { event: RunEvent }) {
 const SHOWN: ReadonlySet<string> = new Set(["follows", "certainty", "detector", "line", "number", "source"]);
 
 function Facts({ run, event }: { run: Run; event: RunEvent }) {
-  const [from, to] = windowOf(event, now.value);
+  const [from, to] = windowOf(event, run.attempts, now.value);
   const delay = event.detected_at ? (Date.parse(event.detected_at) - Date.parse(event.started_at)) / 1000 : NaN;
   const facts: [string, ComponentChildren, string?][] = [
     ["Began", ago(event.started_at, now.value), moment(event.started_at)],
-    ["Lasted", lastedOf(event, now.value), moment(event.ended_at)],
+    ["Lasted", lastedOf(event, run.attempts), moment(event.ended_at)],
     ["Attempt", event.attempt ?? "–"],
     ["Step", step(event.step)],
     ["Where", whereOf(event) || "not localised"],
-    ["Seen", Number.isFinite(delay) ? `${brief(delay)} s later` : "–", moment(event.detected_at)],
+    ["Seen", Number.isFinite(delay) ? delay < 1 ? "at once" : `${duration(delay)} later` : "–", moment(event.detected_at)],
     ["By", event.detector ?? "the run itself"],
   ];
   const figures = Object.entries(event.data).filter(([name]) => !SHOWN.has(name));
+  const { source, number } = event.data;
+  const stream = typeof source === "string" && source.startsWith("log:") ? source.slice(4) : undefined;
   const line = typeof event.data.line === "string" ? event.data.line : null;
   const metric = typeof event.data.metric === "string" ? event.data.metric : null;
   return (
@@ -133,6 +136,11 @@ function Facts({ run, event }: { run: Run; event: RunEvent }) {
         <a class="button" href={href({ ...chartPlace(run.id, null, from, to), tab: "system" })}>
           System around it
         </a>
+        {stream !== undefined && typeof number === "number" && (
+          <a class="button" href={href(runPlace(run.id, { tab: "logs", stream, line: number }))}>
+            The line in the output
+          </a>
+        )}
       </div>
       {figures.length > 0 && (
         <details class="figures">

@@ -1,7 +1,7 @@
 /** What happened to a run, newest first. */
 
 import { useMemo } from "preact/hooks";
-import type { RunEvent } from "../api";
+import type { Run, RunEvent } from "../api";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { chosen } from "../state/events";
 import type { Loaded } from "../state/load";
@@ -12,7 +12,7 @@ import { EventBar } from "./event-bar";
 import { EventTable } from "./event-table";
 import "./events.css";
 
-export function Events({ place, events }: { place: RunPlace; events: Loaded<RunEvent[]> }) {
+export function Events({ run, place, events }: { run: Run; place: RunPlace; events: Loaded<RunEvent[]> }) {
   const { value: all, problem, reload } = events;
   const { type, certainty, severity } = place;
   const shown = useMemo(() => (all ?? []).filter((event) => chosen(event, { type, certainty, severity })).reverse(), [all, type, certainty, severity]);
@@ -26,7 +26,7 @@ export function Events({ place, events }: { place: RunPlace; events: Loaded<RunE
         <span class="faint small number">{shown.length === all.length ? count(all.length, "event") : `${shown.length} of ${all.length}`}</span>
       </div>
       {shown.length ? (
-        <EventTable events={shown} fleet={false} />
+        <EventTable events={shown} fleet={false} attempts={run.attempts} />
       ) : (
         <Empty title="No event is like that">
           <button onClick={() => adjust({ type: "", certainty: "", severity: "" })}>Show all {all.length}</button>

@@ -13,6 +13,7 @@ import { href } from "../state/place";
 import { mayEdit } from "../state/session";
 import { runsPlace } from "../state/url";
 import { ago, between, count, duration, LIVE, moment, step } from "../words";
+import "../parts/facts.css";
 import { RunJob } from "./run-job";
 
 interface Props {

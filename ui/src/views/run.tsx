@@ -70,7 +70,7 @@ function TabContent({ run, place, events }: { run: Run; place: RunPlace; events:
     case "system":
       return <System run={run} place={place} series={series} events={events.value ?? NONE} />;
     case "events":
-      return <Events place={place} events={events} />;
+      return <Events run={run} place={place} events={events} />;
     case "logs":
       return <Logs run={run} place={place} />;
     case "configuration":
