@@ -156,7 +156,7 @@ function Attempts({ attempts, cluster }: { attempts: JobAttempt[]; cluster: stri
         <table class="plain-table">
           <thead>
             <tr>
-              {["#", "State", "Nodes", "Started", "Took", "Exit", "Reason"].map((head) => (
+              {["#", "State", "Nodes", "Started", "Lasted", "Exit", "Reason"].map((head) => (
                 <th key={head} scope="col">
                   {head}
                 </th>

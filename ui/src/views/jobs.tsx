@@ -11,7 +11,7 @@ import { count } from "../words";
 import { JobTable } from "./job-table";
 import "./clusters.css";
 
-const WORDS: Record<JobsPlace["state"], string> = { "": "All", queued: "Waiting", running: "Running", finished: "Finished", failed: "Ended otherwise" };
+const WORDS: Record<JobsPlace["state"], string> = { "": "All", queued: "Waiting", running: "Running", finished: "Finished", failed: "Other ends" };
 
 export function JobsView({ place }: { place: JobsPlace }) {
   const [wanted, want] = useState(0);
