@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { AXES, decode, encode, type Place, runPlace, runsPlace, SPLITS, TABS, TREES } from "../src/state/url";
+import { AXES, CERTAINTIES, decode, encode, eventPlace, eventsPlace, type Place, runPlace, runsPlace, SEVERITIES, SPANS, SPLITS, TABS, TREES } from "../src/state/url";
 
 const back = (place: Place): Place => {
   const url = new URL(encode(place), "http://host/");
@@ -25,6 +25,10 @@ const run = fc
     smooth: fc.double({ min: 0, max: 0.999, noNaN: true }).map((value) => value + 0),
     log: fc.boolean(),
     band: fc.boolean(),
+    marks: fc.boolean(),
+    type: words,
+    certainty: fc.constantFrom(...CERTAINTIES),
+    severity: fc.constantFrom(...SEVERITIES),
     by: fc.constantFrom(...SPLITS),
     match: words,
     pin: fc.array(words, { maxLength: 4 }),
@@ -47,6 +51,12 @@ const paths = fc.webPath().map((path) => new URL(`http://host${path}`).pathname)
 describe("the codec of places", () => {
   it("restores every list of runs", () => fc.assert(fc.property(runs, (place) => void expect(back(place)).toEqual(place))));
   it("restores every view of a run", () => fc.assert(fc.property(run, (place) => void expect(back(place)).toEqual(place))));
+
+  it("restores every list of events, and every event", () => {
+    const choice = { project: words, since: fc.constantFrom(...SPANS), type: words, certainty: fc.constantFrom(...CERTAINTIES), severity: fc.constantFrom(...SEVERITIES) };
+    fc.assert(fc.property(fc.record(choice), (fields) => void expect(back(eventsPlace(fields))).toEqual(eventsPlace(fields))));
+    fc.assert(fc.property(name, fc.option(name), (run, event) => void expect(back(eventPlace(run, event))).toEqual(eventPlace(run, event))));
+  });
 
   it("reads any query without failing, and is settled after one reading", () =>
     fc.assert(

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type EventPage, get, type Problem, type Run, type RunEvent, runPath } from "../api";
+import { duration } from "../words";
 import { on, resyncs } from "./live";
 import { asProblem, type Loaded, useLoad } from "./load";
 import type { Axis, EventChoice } from "./url";
@@ -49,6 +50,21 @@ export const lasts = (event: RunEvent): boolean => event.detector !== null && ev
 export function endOf(event: RunEvent, attempts: Run["attempts"]): number {
   const ended = lasts(event) ? (attempts.find(({ number }) => number === event.attempt)?.ended_at ?? null) : (event.ended_at ?? event.started_at);
   return ended === null ? Infinity : Math.max(Date.parse(event.started_at), Date.parse(ended));
+}
+
+/** Whom an event is about: ranks, nodes, devices; empty where nobody is to blame by name. */
+export function whereOf({ ranks, nodes, devices }: Pick<RunEvent, "ranks" | "nodes" | "devices">): string {
+  const some = (name: string, ids: readonly (string | number)[]) => (ids.length > 6 ? `${ids.length} ${name}s` : ids.length ? `${name} ${[...ids].sort((a, b) => Number(a) - Number(b) || 0).join(", ")}` : "");
+  return [some("rank", ranks), nodes.length > 3 ? `${nodes.length} nodes` : nodes.join(", "), some("device", devices)].filter(Boolean).join(" · ");
+}
+
+/** How long an event went on; one whose end nobody saw ended with its attempt, of which a list of many runs knows nothing. */
+export function lastedOf(event: RunEvent, attempts?: Run["attempts"]): string {
+  if (lasts(event) && !attempts) return "no end seen";
+  const long = endOf(event, attempts ?? []) - Date.parse(event.started_at);
+  if (long === Infinity) return "goes on";
+  if (lasts(event)) return "to the end";
+  return long > 0 ? duration(long / 1000) : "–";
 }
 
 export interface FleetEvents {

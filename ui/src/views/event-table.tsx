@@ -5,11 +5,11 @@ import type { Run, RunEvent } from "../api";
 import { useKeys } from "../keys";
 import { Sign } from "../parts/sign";
 import { reveal, rowsInView, useView } from "../parts/windowed";
-import { endOf, isSure, lasts, severityOf } from "../state/events";
+import { isSure, lastedOf, severityOf, whereOf } from "../state/events";
 import { now } from "../state/now";
 import { go, href } from "../state/place";
 import { eventPlace, runPlace } from "../state/url";
-import { ago, duration, eventWord, moment, step } from "../words";
+import { ago, eventWord, moment, step } from "../words";
 
 const ROW = 33;
 const WIDTHS: Record<string, number> = { Event: 190, Run: 160, "What was seen": 360, Where: 160, Certainty: 100, Attempt: 80, Step: 90, Began: 110, Lasted: 110 };
@@ -97,19 +97,4 @@ function Row({ event, fleet, lasted, index, current }: { event: RunEvent; fleet:
       <td>{lasted}</td>
     </tr>
   );
-}
-
-/** Whom an event is about: ranks, nodes, devices; empty where nobody is to blame by name. */
-export function whereOf({ ranks, nodes, devices }: Pick<RunEvent, "ranks" | "nodes" | "devices">): string {
-  const some = (name: string, ids: readonly (string | number)[]) => (ids.length > 6 ? `${ids.length} ${name}s` : ids.length ? `${name} ${[...ids].sort((a, b) => Number(a) - Number(b) || 0).join(", ")}` : "");
-  return [some("rank", ranks), nodes.length > 3 ? `${nodes.length} nodes` : nodes.join(", "), some("device", devices)].filter(Boolean).join(" · ");
-}
-
-/** How long an event went on; one whose end nobody saw ended with its attempt, of which a list of many runs knows nothing. */
-export function lastedOf(event: RunEvent, attempts?: Run["attempts"]): string {
-  if (lasts(event) && !attempts) return "no end seen";
-  const long = endOf(event, attempts ?? []) - Date.parse(event.started_at);
-  if (long === Infinity) return "goes on";
-  if (lasts(event)) return "to the end";
-  return long > 0 ? duration(long / 1000) : "–";
 }

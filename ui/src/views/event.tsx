@@ -8,7 +8,7 @@ import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { Sign } from "../parts/sign";
 import { chartPlace, useDiagnosis, windowOf } from "../state/diagnosis";
-import { isSure, severityOf, useRunEvents } from "../state/events";
+import { isSure, lastedOf, severityOf, useRunEvents, whereOf } from "../state/events";
 import { useLoad } from "../state/load";
 import { now } from "../state/now";
 import { go, href } from "../state/place";
@@ -16,7 +16,6 @@ import { useRun } from "../state/run";
 import { type EventPlace, eventPlace, runPlace, runsPlace } from "../state/url";
 import { ago, brief, duration, eventWord, moment, step } from "../words";
 import { DiagnosisView } from "./diagnosis";
-import { lastedOf, whereOf } from "./event-table";
 import "../parts/facts.css";
 import "./events.css";
 
