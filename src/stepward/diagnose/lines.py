@@ -30,6 +30,7 @@ _HEADS = [
     re.compile(r"\[(?:task|worker|proc|process|w|p|replica)[ _:-]?(?P<rank>\d+)\]:? ?"),
     re.compile(r"\[(?P<rank>\d{1,5})\]: ?"),
     re.compile(r"\s{0,5}(?P<rank>\d{1,5}): (?=\D|\d)"),
+    re.compile(rf"slurmstepd-(?P<node>{_NAME}): (?=\S)"),
     re.compile(rf"(?P<node>{_NAME}):\d+:\d+ (?:\[\d+\] )?"),
     re.compile(rf"\[(?P<node>{_NAME})(?:\|\d+)?\]:? ?"),
     re.compile(rf"(?P<node>{_NAME}): (?=\S)"),
@@ -47,7 +48,7 @@ _INNER = re.compile(
 )
 _INNER_NODE = re.compile(
     r"\b(?:(?:node|host|hostname)[:= ] ?|(?:on|at|of|from) (?:node |host )?(?=[\w-]*-\w*\d)|"
-    r"(?:ON|Nodes?) (?=\S+ (?:CANCELLED|not responding)))"
+    r"(?:ON|Nodes?) (?=\S+ (?:CANCELLED|not responding))|Node failure on )"
     r"([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]*\d[\w-]*)"
 )
 _SRUN = re.compile(r"^srun: error: (?P<node>\S+): tasks? (?P<rank>\d+)\b(?![-,])|^srun: error: (?P<only>\S+): tasks? ")

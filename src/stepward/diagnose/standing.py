@@ -34,6 +34,8 @@ def said_by_scheduler(
     first, *others = (Line(SOURCE, 1, words, words, time=time, node=node) for node in failed_nodes or (None,))
     verdict = verdict_of(_WORDS[state], reason, first)
     verdict.clues += [clue for line in others for clue in verdict_of(_WORDS[state], reason, line).clues]
+    for clue in verdict.clues:
+        clue.names_node = bool(failed_nodes)
     return verdict
 
 
