@@ -17,7 +17,7 @@ import msgspec
 
 from stepward.clusters.queues import Queues
 from stepward.clusters.record import Records
-from stepward.clusters.spec import Health
+from stepward.clusters.spec import ClusterSpec, Health
 from stepward.errors import NotFound, StepwardError
 from stepward.ingest.hearing import Hearing
 from stepward.model.frames import Event
@@ -126,14 +126,14 @@ def _alert(node: NodeView, why: str) -> Decision:
     return Decision(kind="alert", node=node.slurm.name, why=why, event=node.event)
 
 
-def watched_clusters(records: Records) -> dict[str, Health]:
-    """The clusters of this server that run, by Slurm's name, and what the specification of each allows."""
+def watched_clusters(records: Records) -> dict[str, ClusterSpec]:
+    """The specifications of the clusters of this server that run, by Slurm's name."""
     found = {}
     for name in records.names():
         with contextlib.suppress(NotFound):
             record = records.get(name)
             if record.applied is not None and record.state in ("ready", "updating", "degraded"):
-                found[record.slurm_name] = record.spec.health
+                found[record.slurm_name] = record.spec
     return found
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 Provider = Literal["local", "ssh", "plugin"]
 StorageKind = Literal["nfs", "lustre", "fuse", "local"]
 HealthPolicy = Literal["default", "off"]
+RestartPolicy = Literal["infrastructure", "off"]
 
 Title = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]*$", description="1 to 80 characters")]
 Id = Annotated[
@@ -63,6 +64,8 @@ Mtu = Annotated[int, Meta(ge=576, le=65536, description="bytes from 576 to 65536
 Rate = Annotated[float, Meta(gt=0, description="MB/s above 0")]
 Expiry = Annotated[int, Meta(ge=5, le=600, description="seconds from 5 to 600; Slurm takes less than 5 for 120")]
 Grace = Annotated[int, Meta(ge=1, le=600, description="seconds from 1 to 600")]
+PerHour = Annotated[int, Meta(ge=1, le=60, description="a whole number from 1 to 60")]
+Patience = Annotated[int, Meta(ge=10, le=86400, description="seconds from 10 to 86400")]
 Timeout = Annotated[int, Meta(ge=5, le=3600, description="seconds from 5 to 3600")]
 
 
@@ -145,6 +148,22 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dry_run: bool = False
 
 
+class Restarts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be done by itself about jobs whose infrastructure failed (docs/respond.md).
+
+    Attributes:
+        policy: ``infrastructure``: moved off sick nodes, watched as they resume, held where they cannot; ``off``: nothing.
+        dry_run: it is said and not done.
+        per_hour: restarts of a job within an hour.
+        progress_within_s: a new attempt is expected to have got beyond the old one by then.
+    """
+
+    policy: RestartPolicy = "off"
+    dry_run: bool = False
+    per_hour: PerHour = 4
+    progress_within_s: Patience = 600
+
+
 class SlurmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Slurm's own time-outs, with the defaults that a cluster for training needs (docs/clusters.md says why each).
 
@@ -176,6 +195,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     network: Network = Network()
     storage: list[Storage] = []
     health: Health = Health()
+    restarts: Restarts = Restarts()
     slurm: SlurmSettings = SlurmSettings()
 
     def pool(self, id: str) -> NodePool:

@@ -50,6 +50,7 @@ from stepward.observe.rules import UserRules
 from stepward.respond.notices.describing import Describing
 from stepward.respond.notices.notifier import Notifier
 from stepward.respond.notices.routes import Routes
+from stepward.respond.restarting import Restarting
 from stepward.server.backup import backup, remove_unfinished
 from stepward.server.folder import DataFolder
 from stepward.server.interface import interface
@@ -72,10 +73,11 @@ from stepward.store.catalog import (
 from stepward.store.catalog.actions import Actions
 from stepward.store.catalog.detected import DetectedEvents
 from stepward.store.catalog.diagnoses import Diagnoses
-from stepward.store.catalog.events import StoredEvents
+from stepward.store.catalog.events import StoredEvents, tell
 from stepward.store.catalog.ledgers import Ledgers
 from stepward.store.catalog.nodes import Nodes
 from stepward.store.catalog.notices import Outbox
+from stepward.store.catalog.restarts import restart_facts
 from stepward.store.catalog.rules import StoredRules
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
@@ -86,6 +88,8 @@ FIRST_LINK_S = 86_400.0
 GRACEFUL_S = 4
 """Seconds that open requests have at the end; with the rest of the shutdown it stays below 10 s."""
 LOW_DISK_BYTES = 256 << 20
+RESTARTS_S = 2.0
+"""Pause between two looks at the jobs of clusters whose restart policy is on."""
 TEND_S = 3.0
 """Pause between two looks at the daemons of the clusters."""
 
@@ -197,8 +201,17 @@ class Server:
         managed = fleet.records
         actions = Actions(self.catalog, now_us)
         queues = Queues(managed)
+        self.restarting = Restarting(
+            lambda: {name: spec.restarts for name, spec in watched_clusters(managed).items()},
+            queues=queues,
+            facts=lambda of: restart_facts(self.catalog, of),
+            of_jobs=runs.of_jobs,
+            actions=actions,
+            tell=lambda run, event: tell(self.catalog, listener, run, event),
+            clock=now_us,
+        )
         self.health = HealthWatch(
-            lambda: watched_clusters(managed),
+            lambda: {name: spec.health for name, spec in watched_clusters(managed).items()},
             nodes=nodes,
             queues=queues,
             actions=actions,
@@ -318,6 +331,7 @@ class Server:
         # Apart from the clockwork: a Slurm that does not answer holds nobody else up.
         self._watching = asyncio.gather(
             repeat_until(self._ended, self.health.look),
+            repeat_until(self._ended, self.restarting.look, RESTARTS_S),
             repeat_until(self._ended, self.parts.clusters.tend, TEND_S),
         )
 

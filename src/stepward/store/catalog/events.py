@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepward.errors import NotFound, UsageError
+from stepward.model.frames import Event
 from stepward.model.resources import EventPage, RunEvent
-from stepward.store.catalog.database import Database
+from stepward.store.catalog.changes import Change, Listener
+from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.launches import Inside
 from stepward.store.catalog.paging import Cursor, packed, unpacked
 from stepward.store.catalog.reading import run_event
+from stepward.store.catalog.rows import event_row
 from stepward.store.catalog.runs import Projects, find, visible
 from stepward.store.catalog.schema import attempts, events, runs
 
@@ -55,6 +58,20 @@ class EventFilter(NamedTuple):
         if self.detected is not None:
             asked.append(events.c.detector.is_not(None) if self.detected else events.c.detector.is_(None))
         return sa.and_(sa.true(), *asked)
+
+
+def tell(database: Database, listener: Listener, run: str, event: Event) -> None:
+    """Add an event of this server to the newest attempt of a run, in place of one with the same id; its times are ours."""
+    with database.write() as connection:
+        project = connection.execute(sa.select(runs.c.project).where(runs.c.id == run)).scalar_one_or_none()
+        query = sa.select(attempts).where(attempts.c.run == run).order_by(attempts.c.number.desc())
+        newest = connection.execute(query).mappings().first()
+        if newest is None or project is None:
+            return
+        row = event_row(event, {"run": run, "attempt": newest["key"], "rank": None, "offset_us": 0})
+        upsert(connection, events, [row])
+        told = run_event(row, newest["number"])
+    listener([Change(project=project, run=run, events=[told])])
 
 
 class StoredEvents:

@@ -12,11 +12,10 @@ from stepward.model.nodes import Node, NodeCheck, NodeJob, NodeState
 from stepward.model.resources import instant
 from stepward.model.states import State
 from stepward.model.words import NODES_PROJECT
-from stepward.store.catalog.changes import Change, Listener
-from stepward.store.catalog.database import Database, upsert
-from stepward.store.catalog.reading import run_event
-from stepward.store.catalog.rows import event_row
-from stepward.store.catalog.schema import attempts, configs, events, latest, runs, sources
+from stepward.store.catalog.changes import Listener
+from stepward.store.catalog.database import Database
+from stepward.store.catalog.events import tell
+from stepward.store.catalog.schema import configs, latest, runs, sources
 
 MAX_NODES = 20_000
 _READINGS = {
@@ -100,15 +99,7 @@ class Nodes:
 
     def tell(self, run: str, event: Event) -> None:
         """Add an event of this server to a node's run, in place of one with the same id; its times are the server's."""
-        with self._database.write() as connection:
-            query = sa.select(attempts).where(attempts.c.run == run).order_by(attempts.c.number.desc())
-            newest = connection.execute(query).mappings().first()
-            if newest is None:
-                return
-            row = event_row(event, {"run": run, "attempt": newest["key"], "rank": None, "offset_us": 0})
-            upsert(connection, events, [row])
-            told = run_event(row, newest["number"])
-        self._listener([Change(project=NODES_PROJECT, run=run, events=[told])])
+        tell(self._database, self._listener, run, event)
 
     def _rows(self, connection: sa.Connection, start: str) -> list[dict[str, Any]]:
         query = sa.select(runs).where(runs.c.project == NODES_PROJECT, runs.c.key.startswith(start, autoescape=True))
