@@ -148,6 +148,20 @@ def test_who_requeued_decides_what_the_end_was():
     assert (events(said)["slurm-requeued-0"].data["by"], of(said, Exit)[0].state) == ("slurm", State.PREEMPTED)
 
 
+def test_a_requeue_off_a_node_that_stepward_took_out_is_a_preemption():
+    story = Story()
+    story.runs(16, 15)
+    story.around = around(n1="stepward:infrastructure:gpu_off_bus:det_a")
+    said = story.ends("REQUEUED", State.CANCELLED, 30, 25, requeued=True)
+    assert (events(said)["slurm-requeued-0"].data["by"], of(said, Exit)[0].state) == ("stepward", State.PREEMPTED)
+    assert "slurm-node-failed-0" not in events(said)
+
+
+def test_a_program_that_asks_to_be_started_again_was_preempted():
+    said = Story().ends("REQUEUED", State.CANCELLED, 30, 25, requeued=True, exit_code=75)
+    assert (events(said)["slurm-requeued-0"].data["by"], of(said, Exit)[0].state) == ("slurm", State.PREEMPTED)
+
+
 def test_a_job_that_had_ended_and_is_started_again_says_so():
     found = events(Story(1).waits("None", 11))
     assert found["slurm-requeued-0"].data == {"by": "user", "cause": "completed"}

@@ -8,6 +8,7 @@ from stepward.agent.watcher.known import MAX_WAITS, Job, Launch, Wait
 from stepward.model.frames import Config, Event, Events, Payload, Status
 from stepward.model.slurm_text import fold_nodes
 from stepward.model.states import Exit, State, Witness
+from stepward.model.words import REQUEUE_EXIT
 from stepward.orchestrators.slurm.reasons import reason_words
 from stepward.orchestrators.slurm.records import SlurmJob
 from stepward.orchestrators.slurm.states import SUSPENDED, job_state
@@ -225,7 +226,7 @@ def _end(
     if record.slurm_state in ("NODE_FAIL", "BOOT_FAIL"):
         failed = around.failed_nodes(record.nodes)
         launch.happened.append(_node_failed(launch, failed, at))
-    by = _requeued_by(record, failed)
+    by = _requeued_by(record, failed or (around.failed_nodes(record.nodes) if requeued else {}))
     if requeued:
         launch.happened.append(_requeue(launch, by, at))
     events += launch.happened
@@ -249,7 +250,7 @@ def _node_failed(launch: Launch, failed: dict[str, str], at: int) -> Event:
 def _requeued_by(record: SlurmJob, failed: dict[str, str]) -> str:
     if any(reason.startswith(STEPWARD_REASON) for reason in (*failed.values(), record.comment)):
         return "stepward"
-    return "slurm" if record.slurm_state in _BY_SLURM else "user"
+    return "slurm" if record.slurm_state in _BY_SLURM or record.exit_code == REQUEUE_EXIT else "user"
 
 
 def _requeue(launch: Launch, by: str, at: int) -> Event:
