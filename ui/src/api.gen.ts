@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * ListActions
-         * @description What was done, the newest first; of a run only for those who may see it.
+         * @description What was done, the newest first; of a run only for those who may see it. ``cluster`` by either of its names.
          */
         get: operations["list_actions"];
         put?: never;
@@ -107,7 +107,8 @@ export interface paths {
          * ListJobs
          * @description Jobs that wait, run, or ended within ``since``, the newest first.
          *
-         *     ``state`` is ours or Slurm's, several joined by commas; ``name`` is found anywhere in the name.
+         *     ``state`` is ours or Slurm's, several joined by commas; ``name`` is found anywhere in the name; ``node`` is one that a
+         *     job has, or had in its last launch.
          */
         get: operations["list_jobs"];
         put?: never;
@@ -422,6 +423,134 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListNotices
+         * @description The newest messages, those that wait too.
+         */
+        get: operations["list_notices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/routes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListNoticeRoutes
+         * @description All routes; of an address the host alone.
+         */
+        get: operations["list_notice_routes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/routes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * PutNoticeRoute
+         * @description Make or change a webhook.
+         */
+        put: operations["put_notice_route"];
+        post?: never;
+        /**
+         * DeleteNoticeRoute
+         * @description Forget a route that was made here.
+         */
+        delete: operations["delete_notice_route"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/routes/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * TestNoticeRoute
+         * @description Send a test message by a route now, and say whether it arrived.
+         */
+        post: operations["test_notice_route"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/silences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSilences
+         * @description Silences that are not over.
+         */
+        get: operations["list_silences"];
+        put?: never;
+        /**
+         * CreateSilence
+         * @description Tell nothing of a project, a run or a type for a while. One that names no project needs the whole server.
+         */
+        post: operations["create_silence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/silences/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteSilence
+         * @description End a silence.
+         */
+        delete: operations["delete_silence"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/operations": {
         parameters: {
             query?: never;
@@ -637,7 +766,7 @@ export interface paths {
         put?: never;
         /**
          * MakeDiagnosis
-         * @description Diagnose the newest attempt of a run now, however it stands, and keep that.
+         * @description Diagnose the newest attempt of a run now, however it stands; what is not healthy is kept.
          */
         post: operations["make_diagnosis"];
         delete?: never;
@@ -1619,6 +1748,12 @@ export interface components {
             time_limit?: string | null;
             workdir?: string | null;
         };
+        /** KnownRoute */
+        KnownRoute: {
+            /** @enum {string} */
+            origin: "file" | "api";
+            route: components["schemas"]["NoticeRoute"];
+        };
         /** LatestValue */
         LatestValue: {
             step: number;
@@ -1702,6 +1837,15 @@ export interface components {
             name: string | null;
             spec: unknown;
         };
+        /** NewSilence */
+        NewSilence: {
+            for_s: number;
+            project?: string | null;
+            /** @default  */
+            reason: string;
+            run?: string | null;
+            type?: string | null;
+        };
         /** NewToken */
         NewToken: {
             expires_in_s: number | null;
@@ -1762,6 +1906,77 @@ export interface components {
             /** @default 0 */
             processes: number;
             run: string | null;
+        };
+        /** Notice */
+        Notice: {
+            due_at: string;
+            error?: string | null;
+            id: string;
+            items?: components["schemas"]["NoticeItem"][];
+            made_at: string;
+            route: string;
+            sent_at?: string | null;
+            /** @enum {string} */
+            state: "waiting" | "sent" | "failed" | "silenced";
+            /** @default 0 */
+            tries: number;
+        };
+        /**
+         * NoticeFilter
+         * @default NoticeFilter(projects=None, types=None, severity='warning', states=('failed', 'crashed', 'oom', 'timeout', 'lost'))
+         */
+        NoticeFilter: {
+            projects?: string[] | null;
+            /**
+             * @default warning
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "critical";
+            /**
+             * @default [
+             *       "failed",
+             *       "crashed",
+             *       "oom",
+             *       "timeout",
+             *       "lost"
+             *     ]
+             */
+            states: string[];
+            types?: string[] | null;
+        };
+        /** NoticeItem */
+        NoticeItem: {
+            at: string;
+            data?: {
+                [key: string]: unknown;
+            };
+            event: string;
+            /** @enum {string} */
+            phase: "began" | "ended" | "end";
+            project: string;
+            run: string;
+            /** @enum {string} */
+            severity: "info" | "warning" | "critical";
+            title: string;
+            type: string;
+        };
+        /** NoticeRoute */
+        NoticeRoute: {
+            argv?: string[];
+            filter?: components["schemas"]["NoticeFilter"];
+            /** @default 20 */
+            group_s: number;
+            /** @enum {string} */
+            kind: "webhook" | "command";
+            name: string;
+            /** @default 60 */
+            per_hour: number;
+            /** @default true */
+            recovery: boolean;
+            /** @default 10 */
+            timeout_s: number;
+            /** @default  */
+            url: string;
         };
         /** Operation */
         Operation: {
@@ -2124,6 +2339,17 @@ export interface components {
             started_at: string;
             version: string;
         };
+        /** Silence */
+        Silence: {
+            id: string;
+            made_by: string;
+            project?: string | null;
+            /** @default  */
+            reason: string;
+            run?: string | null;
+            type?: string | null;
+            until: string;
+        };
         /** Source */
         Source: {
             attempt: number;
@@ -2240,6 +2466,10 @@ export interface components {
          * @enum {string}
          */
         TokenKind: "admin" | "editor" | "viewer" | "ingest";
+        /** Told */
+        Told: {
+            error?: string | null;
+        };
         /** Unknown */
         Unknown: {
             analyzer: string;
@@ -2524,6 +2754,7 @@ export interface operations {
                 user?: string | null;
                 partition?: string | null;
                 name?: string | null;
+                node?: string | null;
                 since?: string;
                 limit?: number;
                 cursor?: string | null;
@@ -3128,6 +3359,270 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Node"][];
                 };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_notices: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notice"][];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_notice_routes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KnownRoute"][];
+                };
+            };
+        };
+    };
+    put_notice_route: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoticeRoute"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KnownRoute"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    delete_notice_route: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    test_notice_route: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Told"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    list_silences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Silence"][];
+                };
+            };
+        };
+    };
+    create_silence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSilence"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Silence"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    delete_silence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Bad request syntax or unsupported method */
             400: {

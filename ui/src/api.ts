@@ -27,10 +27,13 @@ export type Line = Schemas["Line"];
 export type LogLine = Schemas["LogLine"];
 export type LogPage = Schemas["LogPage"];
 export type LogStream = Schemas["LogStream"];
+export type KnownRoute = Schemas["KnownRoute"];
 export type LoginLink = Schemas["LoginLink"];
+export type NewSilence = Schemas["NewSilence"];
 export type NewToken = Schemas["NewToken"];
 export type Node = Schemas["Node"];
 export type NodeCheck = Schemas["NodeCheck"];
+export type Notice = Schemas["Notice"];
 export type Operation = Schemas["Operation"];
 export type Project = Schemas["Project"];
 export type ProjectRules = Schemas["ProjectRules"];
@@ -45,6 +48,7 @@ export type RunGoodput = Schemas["RunGoodput"];
 export type RunPage = Schemas["RunPage"];
 export type Series = Schemas["Series"];
 export type Session = Schemas["Session"];
+export type Silence = Schemas["Silence"];
 export type Source = Schemas["Source"];
 export type State = Schemas["State"];
 export type Token = Schemas["Token"];
@@ -63,6 +67,8 @@ export class Problem extends Error {
     message: string,
     readonly hint: string | null = null,
     readonly position: number | null = null,
+    /** Of a text that was refused, from 1. */
+    readonly line: number | null = null,
   ) {
     super(message);
   }
@@ -132,8 +138,8 @@ function refusal(status: number, content: string): Problem {
   const words = (name: string) => (typeof said[name] === "string" ? (said[name] as string) : null);
   const code = words("code") ?? `http_${status}`;
   if (status === 401) signedOut.value = true;
-  const position = typeof said.position === "number" ? said.position : null;
-  return new Problem(status, code, words("detail") ?? words("title") ?? `HTTP ${status}`, words("hint"), position);
+  const figure = (name: string) => (typeof said[name] === "number" ? (said[name] as number) : null);
+  return new Problem(status, code, words("detail") ?? words("title") ?? `HTTP ${status}`, words("hint"), figure("position"), figure("line"));
 }
 
 // In a JSON string quotes are escaped, so this matches keys alone.

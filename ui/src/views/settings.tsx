@@ -11,7 +11,9 @@ import { logout, session } from "../state/session";
 import { theme, type Theme } from "../state/theme";
 import { ago, moment } from "../words";
 import { NewTokenForm } from "./new-token";
+import { Notices } from "./notices";
 import { Projects } from "./projects";
+import { Rules } from "./rules";
 import "./settings.css";
 
 const THEMES: [Theme, string][] = [
@@ -48,6 +50,8 @@ export function SettingsView() {
         </section>
       )}
       <Projects />
+      <Rules />
+      <Notices />
       {who?.kind === "admin" && <Tokens />}
     </main>
   );
