@@ -38,6 +38,9 @@ _NO = re.compile(
 )
 _PLACE = re.compile(r"\b(?:node|host)[ =:]+([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]+)")
 _LEAD = re.compile(r"([a-z]\w*-[\w-]*\w|[a-z]\w*\d[\w-]*)[ :,]")
+_PART_OF = re.compile(
+    r"(?:gpu|device|rank|port|nic|mlx\w*|cpu)\S*(?: \d+)? (?:on|of|at) ([A-Za-z][\w.-]*\d[\w-]*)", re.IGNORECASE
+)
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Za-z])|;\s*")
 
 
@@ -92,7 +95,7 @@ def said(lines: list[Line]) -> list[Line]:
 def prose(line: Line) -> Iterator[Statement]:
     """Statements of a line of prose: each known metric with the numbers that follow it."""
     for sentence in _SENTENCE.split(line.body.lstrip("- ")):
-        lead = _LEAD.match(sentence)
+        lead = _PART_OF.match(sentence) or _LEAD.match(sentence)
         if line.node is None and lead and not _ANY.match(sentence):
             line.node = lead[1]
         hits = list(_ANY.finditer(sentence))

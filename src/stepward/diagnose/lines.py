@@ -51,6 +51,8 @@ _INNER_NODE = re.compile(
     r"(?:ON|Nodes?) (?=\S+ (?:CANCELLED|not responding))|Node failure on )"
     r"([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]*\d[\w-]*)"
 )
+_NAMED_NODE = re.compile(r"\b(?:[Nn]ode|[Hh]ost|hostname)(?:[:=/] ?| (?=\S+\d))([A-Za-z][\w.-]*\d[\w-]*)\b(?![/:])")
+"""A name that a line calls a node, which outranks one that only stands where a node could."""
 _SRUN = re.compile(r"^srun: error: (?P<node>\S+): tasks? (?P<rank>\d+)\b(?![-,])|^srun: error: (?P<only>\S+): tasks? ")
 _NO_NODE = re.compile(
     r"^(?:step|iter|iteration|epoch|episode|it|epochs|cuda|layer|attempt|run|stage|phase|try|retry|batch|rank|"
@@ -152,7 +154,7 @@ def _heads(line: Line) -> None:
     if srun := _SRUN.match(line.body):
         line.node = srun["node"] or srun["only"]
         line.rank = int(srun["rank"]) if srun["rank"] else line.rank
-    elif line.node is None and (host := _INNER_NODE.search(line.text)):
+    elif line.node is None and (host := _NAMED_NODE.search(line.text) or _INNER_NODE.search(line.text)):
         line.node = host[1]
 
 

@@ -108,7 +108,8 @@ def _data_wait(one: Statement, all_: Metrics) -> Judged:
     value = one.value
     if one.unit in {"s", "ms"}:
         steps = [other for other in all_.statements if other.metric == "step_time" and other.unit == one.unit]
-        value = value / steps[0].value if steps and steps[0].value else math.nan
+        step = one.limit or (steps[0].value if steps else 0.0)
+        value = value / step if step else math.nan
     part = share([value], one.unit) if math.isfinite(value) else math.nan
     return (
         ("input_bound", Role.ROOT, 1.0 if part > 0.4 else 0.3, f"steps wait for data {part:.0%} of their time")

@@ -55,9 +55,12 @@ def document(reading: Reading, ranked: list[Ranked]) -> Document:
 
 def _outcome(reading: Reading, strong: list[Ranked]) -> Outcome:
     bad = ended_badly(reading)
+    if not strong and reading.scheduler.end == "pending":
+        return "unknown"
     if strong:
+        waits = reading.scheduler.end == "pending" and not reading.progress.rows
         hurts_only = all(one.label in PERSISTENT or one.anchor.rule.startswith(PREFIX) for one in strong)
-        return "degraded" if hurts_only and not bad else "failed"
+        return "degraded" if waits or (hurts_only and not bad) else "failed"
     if ended_well(reading):
         return "degraded" if reading.hurt else "healthy"
     if bad:

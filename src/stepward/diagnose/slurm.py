@@ -26,9 +26,14 @@ _CAUSES = {
     "NODE_FAIL": ("node_failure", Role.ROOT, 1.5, "a node of the job failed"),
     "BOOT_FAIL": ("node_failure", Role.ROOT, 1.5, "a node of the job did not boot"),
 }
-_WAITS = re.compile(
-    r"Resources|Priority|QOS|Assoc|ReqNode|Partition|BadConstraints|Licenses|Reservation|Nodes?_?required|MaxGRES", re.I
+_STUCK = re.compile(
+    r"QOS|Assoc|ReqNode|Partition|BadConstraints|Invalid|NeverSatisfied|Reservation|Nodes?_?required|MaxGRES|"
+    r"JobHoldMaxRequeue|BadAccount|Account(?:ing)?Policy",
+    re.I,
 )
+"""Reasons that pass only when somebody changes the job, its limits or the nodes."""
+_WAITS = re.compile(r"Resources|Priority|Licenses|JobArrayTaskLimit", re.I)
+"""Reasons that pass by themselves: others are served first."""
 _FIELD = re.compile(r"(\w[\w:/]*)=(\S+)")
 _SIDE_STEPS = re.compile(r"monitor|dcgm|exporter|telemetry|profil|extern|interactive|watch", re.I)
 _NEAR_LIMIT = 0.97
@@ -111,10 +116,12 @@ def _state(verdict: SchedulerVerdict, text: str, line: Line, reason: str = "") -
         more = 0.9 if person and person[1] != "0" else 0.3
         says = f"the job was cancelled by {person[1]}" if person else "the job was cancelled"
         verdict.clues.append(_clue("slurm_cancelled_state", "user_cancelled", line, says, role=Role.EITHER, more=more))
+    elif word in {"PENDING", "PD"} and _STUCK.search(reason):
+        says = f"the job cannot start: {reason}"
+        verdict.clues.append(_clue("slurm_pending", "unschedulable", line, says, role=Role.ROOT, more=0.5))
     elif word in {"PENDING", "PD"} and _WAITS.search(reason):
-        verdict.clues.append(
-            _clue("slurm_pending", "unschedulable", line, f"the job waits: {reason}", role=Role.ROOT, more=0.5)
-        )
+        says = f"the job waits for its turn: {reason}"
+        verdict.clues.append(_clue("slurm_queued", "unschedulable", line, says, role=Role.CONFIRM))
 
 
 def _limits(elapsed: str, limit: str, line: Line, state: str) -> Iterator[Clue]:
