@@ -54,10 +54,11 @@ class LineReader:
 
         Args:
             keys: attempt number -> key.
-            to_the_end: the last line of a stream, which may still grow, is read too.
+            to_the_end: a last line without an end, which may still grow, is read too.
         """
+        lines = self._logs.line_counts(project, run, complete=not to_the_end)
         for stream in self._logs.streams(project, run, attempts={key: number for number, key in keys.items()}):
-            first, last = place.next.get(stream.id, 1), stream.lines - (0 if to_the_end else 1)
+            first, last = place.next.get(stream.id, 1), lines.get(stream.id, 0)
             attempt = keys.get(stream.attempt)
             if first > last or attempt is None:
                 continue

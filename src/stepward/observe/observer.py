@@ -223,7 +223,8 @@ class Observer:
         if watched.output or ends:
             watched.output = False
             keys = {number: key for key, number in self._catalog.attempts(watched.run).items()}
-            hits = self._lines.hits(watched.project, watched.run, watched.place, keys, to_the_end=bool(ends))
+            to_the_end = over or bool(ends)
+            hits = self._lines.hits(watched.project, watched.run, watched.place, keys, to_the_end=to_the_end)
             for hit in hits:
                 said += watched.detection.take(hit)
         for signal in ends:

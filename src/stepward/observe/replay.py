@@ -43,12 +43,19 @@ class Replay:
     def signals(
         self, project: str, run: str, conversion: RunSignals | None = None, place: Place | None = None
     ) -> Iterator[Signal]:
-        """All signals of a run, by time; ``conversion`` and ``place`` learn what a live observer goes on with."""
+        """All signals of a run, by time; ``conversion`` and ``place`` learn what a live observer goes on with.
+
+        The last line of a stream, where it has no end, is read of a run that is over.
+        """
         shifts = shift_of(self._catalog, run)
         numbers = self._catalog.attempts(run)
         of_parts = sorted(self._of_parts(project, run, conversion or RunSignals(), numbers, shifts), key=itemgetter(0))
         hits = self._lines.hits(
-            project, run, place or Place(), {n: key for key, n in numbers.items()}, to_the_end=place is None
+            project,
+            run,
+            place or Place(),
+            {n: key for key, n in numbers.items()},
+            to_the_end=run in self._catalog.over([run]),
         )
         ends = [attempt_end(end.attempt, end.state, end.ended_at, end.reason) for end in self._catalog.ends([run])]
         streams: list[Iterable[Signal]] = [

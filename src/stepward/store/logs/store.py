@@ -72,14 +72,14 @@ class LogStore:
         streams = [log_stream(row, attempts) for row in rows]
         return sorted(streams, key=lambda s: (s.attempt, s.rank is None, s.rank or 0, s.stream, int(s.id)))
 
-    def line_counts(self, project: str, run: str) -> dict[str, int]:
-        """Stream id -> number of lines; cheap enough to be called after each commit."""
+    def line_counts(self, project: str, run: str, *, complete: bool = False) -> dict[str, int]:
+        """Stream id -> number of lines, or of ``complete`` ones; cheap enough to be called after each commit."""
         at = self._project(project)
         if not at.index.exists():
             return {}
         with at.index.read() as connection:
-            rows = connection.execute("SELECT id, newlines + open_line FROM streams WHERE run = ?", [run]).fetchall()
-        return {str(number): lines for number, lines in rows}
+            rows = connection.execute("SELECT id, newlines, open_line FROM streams WHERE run = ?", [run]).fetchall()
+        return {str(number): lines if complete else lines + open_line for number, lines, open_line in rows}
 
     def page(
         self,
