@@ -6,6 +6,7 @@ one of a test's own.
 
 import contextlib
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -69,6 +70,10 @@ class Lab:
                 raise AssertionError(self.run("squeue", check=False) + self.run("sinfo", "-N", "-l", check=False))
             time.sleep(0.1)
 
+    def node_states(self) -> dict[str, str]:
+        """Slurm's short word for the state of each node."""
+        return dict(line.split() for line in self.run("sinfo", "-h", "-N", "-o", "%N %t").splitlines())
+
     def tidy(self) -> None:
         """Cancel every job, switch every node on, and undo drains and downs."""
         for state in ("PENDING", "RUNNING", "SUSPENDED"):
@@ -76,10 +81,17 @@ class Lab:
         for node in self.nodes:
             self.provider.power_on(node)
         self.wait(lambda: not self.run("squeue", "-h").strip())
-        for node in self.nodes:
-            if self.node_state(node) != "idle":
-                self.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
-        self.wait(lambda: all(self.node_state(node) == "idle" for node in self.nodes))
+        out = [node for node, state in self.node_states().items() if node in self.nodes and state != "idle"]
+        if out:
+            self.run("scontrol", "update", f"nodename={','.join(out)}", "state=resume", check=False)
+        self.wait(lambda: all(self.node_states()[node] == "idle" for node in self.nodes))
+
+    def impatient(self) -> str:
+        """A slurm.conf for commands that ask a controller which is dead on purpose: they give up after 2 s, not 10."""
+        path = f"{self.folder}/run/impatient.conf"
+        with open(self.conf) as given, open(path, "w") as taken:
+            taken.write(re.sub(r"^MessageTimeout=.*$", "MessageTimeout=2", given.read(), flags=re.MULTILINE))
+        return path
 
 
 Labs = Callable[..., Lab]

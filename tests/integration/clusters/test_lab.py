@@ -1,12 +1,14 @@
 """What a cluster of the local provider does for the jobs on it, with the real daemons."""
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-from stepward.clusters.providers.local import processes
+from stepward.clusters.providers.local import daemons, processes
 
 pytestmark = pytest.mark.integration
 
@@ -69,8 +71,24 @@ def test_a_daemon_that_dies_unasked_is_started_again(new_slurm_cluster):
     assert set(after) == set(before) and not set(after.values()) & set(before.values())
 
 
+def test_a_database_that_starts_leaves_the_temporary_files_of_others_alone(slurm_cluster):
+    theirs = f"{tempfile.gettempdir()}/#sql-temptable-{os.getpid()}.MAI"
+    with open(theirs, "wb"):
+        pass
+    try:
+        lab, provider = slurm_cluster, slurm_cluster.provider
+        processes.end(daemons.running(provider.record, provider.layout, "mariadbd"), grace_s=0)
+        assert "mariadbd" in provider.supervise()
+        asked = ("sacctmgr", "-n", "-P", "list", "cluster", "format=cluster")
+        lab.wait(lambda: lab.slurm_name in lab.run(*asked, check=False, timeout=120))
+        assert os.path.exists(theirs)
+    finally:
+        os.unlink(theirs)
+
+
 def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_slurm_cluster):
-    lab = new_slurm_cluster("spares", nodes=1, spares=1, controller={"accounting": False, "rest": False})
+    bare, soon = {"accounting": False, "rest": False}, {"kill_wait_s": 2, "suspend_after_s": 5}
+    lab = new_slurm_cluster("spares", nodes=1, spares=1, controller=bare, slurm=soon)
     assert not lab.provider.is_on("n-1")
     said = lab.run("srun", "-N2", "-n2", "bash", "-c", "echo $SLURMD_NODENAME", timeout=120)
     assert sorted(said.split()) == ["n-0", "n-1"]

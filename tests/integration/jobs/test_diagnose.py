@@ -15,14 +15,15 @@ from .conftest import ended, until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 
-def diagnose(lab, job, *options, powerless=False):
+def diagnose(lab, job, *, powerless=False, conf=None):
     """Run the command as a person would, on the host of the cluster; exit code, stdout, stderr.
 
-    ``powerless`` takes from root what lets it read everybody's files.
+    ``powerless`` takes from root what lets it read everybody's files; ``conf`` is another slurm.conf than the cluster's.
     """
     become = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if powerless else []
-    argv = [*become, sys.executable, "-m", "stepward", "diagnose", "--slurm", job, "--format", "json", *options]
+    argv = [*become, sys.executable, "-m", "stepward", "diagnose", "--slurm", job, "--format", "json"]
     env = {**lab.env, "PATH": f"{lab.env['PATH']}:{os.environ['PATH']}", "HOME": "/tmp"}
+    env["SLURM_CONF"] = conf or lab.conf
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, cwd="/")
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
@@ -55,15 +56,15 @@ def test_a_job_is_explained_by_what_slurm_and_its_output_say(slurm, slurm_cluste
     assert any("cannot be read here" in why for why in missing(foreign))
 
 
-def test_a_job_that_only_accounting_remembers(new_slurm_cluster, full_scale):
+def test_a_job_that_only_accounting_remembers(new_slurm_cluster):
     lab = new_slurm_cluster("forgetful", nodes=1, controller={"accounting": True, "rest": False})
-    slurm = Slurm(lab.conf)
+    slurm, hurried = Slurm(lab.conf), lab.impatient()
     job = lab.submit("exit 3", "--mem=50M")
     ended(slurm, job)
     until(lambda: _told(slurm, job), "accounting")
     _kill(lab, "slurmctld")
     # The controller is gone: accounting alone answers, and the answer says so.
-    found = document(lab, job)
+    found = document(lab, job, conf=hurried)
     assert found["outcome"] == "failed"
     assert any("no controller" in why for why in missing(found))
     # It comes back without its memory, as after MinJobAge.
@@ -76,12 +77,9 @@ def test_a_job_that_only_accounting_remembers(new_slurm_cluster, full_scale):
     assert (code, out) == (1, "") and "[unknown_job]" in err
     code, out, err = diagnose(lab, "x y")
     assert (code, out) == (2, "") and "[bad_job]" in err
-    if not full_scale:
-        print("that nobody answers is left to STEPWARD_TEST_SCALE=full: each command tries for long")
-        return
     _kill(lab, "slurmctld")
     _kill(lab, "slurmdbd")
-    code, out, err = diagnose(lab, job)
+    code, out, err = diagnose(lab, job, conf=hurried)
     assert (code, out) == (75, "") and "[slurm_unreachable]" in err
 
 

@@ -227,9 +227,9 @@ def test_a_dead_controller_is_no_empty_queue(new_slurm_cluster):
     assert [one.up for one in slurm.ping()] == [True]
     with open(f"{lab.folder}/run/slurmctld.pid") as file:
         os.kill(int(file.read()), signal.SIGKILL)
-    until(lambda: not any(one.up for one in slurm.ping()), "the controller's end")
-    # Each command tries for several seconds: one that reads, one that writes.
-    for ask in (slurm.jobs, lambda: slurm.requeue(number)):
+    hurried = Slurm(lab.impatient())
+    until(lambda: not any(one.up for one in hurried.ping()), "the controller's end")
+    for ask in (hurried.jobs, lambda: hurried.requeue(number)):
         with pytest.raises(Unavailable) as down:
             ask()
         assert down.value.code == "slurm_unreachable"

@@ -168,19 +168,15 @@ class Rig:
         return [dict(zip(fields, line.split("|"), strict=True)) for line in shown.splitlines()]
 
 
-@pytest.fixture(scope="session")
-def watched_cluster(new_slurm_cluster: Callable[..., Any]) -> Any:
-    """Of the watcher's tests alone: what they leave of jobs and nodes is in nobody's way."""
-    return new_slurm_cluster("watched")
-
-
 @pytest.fixture(scope="module")
-def rig(watched_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def rig(_shared_slurm_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Of all tests of a module: each asks for its own jobs alone."""
-    made = Rig(watched_cluster, str(tmp_path_factory.mktemp("rig")))
+    _shared_slurm_cluster.tidy()
+    made = Rig(_shared_slurm_cluster, str(tmp_path_factory.mktemp("rig")))
     try:
         made.start_server()
         made.start_watcher()
         yield made
     finally:
         made.stop()
+        _shared_slurm_cluster.tidy()

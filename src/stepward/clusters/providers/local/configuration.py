@@ -89,7 +89,8 @@ def _scheduling(spec: ClusterSpec, host: Host) -> list[str]:
         "SlurmdParameters=config_overrides",
         "MpiDefault=none",
         "SchedulerType=sched/backfill",
-        "SchedulerParameters=bf_interval=5,sched_min_interval=100000",
+        # A requeued job waits for its credential to expire and no event wakes the scheduler then; it would look after 60 s.
+        "SchedulerParameters=bf_interval=5,sched_interval=1,sched_min_interval=100000",
         "SelectType=select/cons_tres",
         f"SelectTypeParameters={'CR_Core_Memory' if host.memory_limits else 'CR_Core'}",
         *(["GresTypes=gpu"] if gpus else []),

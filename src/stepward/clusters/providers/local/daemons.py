@@ -49,6 +49,7 @@ def mariadbd(record: ClusterRecord, layout: Layout) -> Daemon:
         "--no-defaults",
         "--user=root",
         f"--datadir={layout.path('database')}",
+        f"--tmpdir={layout.path('tmp')}",
         f"--socket={layout.path('database', 'sock')}",
         f"--pid-file={layout.path('run', 'mariadbd.pid')}",
         "--bind-address=127.0.0.1",

@@ -32,12 +32,16 @@ def write_accounts(layout: Layout, secret: str) -> None:
 
 
 def install(layout: Layout) -> None:
-    """Make the database's files, whole or not at all."""
+    """Make the database's files, whole or not at all.
+
+    Temporary files have a folder of this cluster alone: a MariaDB that starts removes those of all others from its own.
+    """
     final, partial = layout.path("database"), layout.path("database.partial")
     if os.path.exists(f"{final}/mysql"):
         return
     shutil.rmtree(partial, ignore_errors=True)
     argv = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={partial}", "--skip-test-db"]
+    argv.append(f"--tmpdir={layout.path('tmp')}")
     run(layout, [*argv, "--auth-root-authentication-method=socket", "--skip-name-resolve"], timeout_s=INSTALL_S)
     shutil.rmtree(final, ignore_errors=True)
     os.rename(partial, final)

@@ -65,6 +65,7 @@ _FOLDERS = {
     "power": 0o755,
     "munge": 0o711,
     "database": 0o700,
+    "tmp": 0o700,
     "agents": 0o700,
 }
 
