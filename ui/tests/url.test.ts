@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { AXES, CERTAINTIES, decode, encode, eventPlace, eventsPlace, type Place, runPlace, runsPlace, SEVERITIES, SPANS, SPLITS, TABS, TREES } from "../src/state/url";
+import { AXES, CERTAINTIES, decode, encode, eventPlace, eventsPlace, JOB_SPANS, JOB_STATES, jobsPlace, nodePlace, type Place, runPlace, runsPlace, SEVERITIES, SPANS, SPLITS, TABS, TREES } from "../src/state/url";
 
 const back = (place: Place): Place => {
   const url = new URL(encode(place), "http://host/");
@@ -56,6 +56,18 @@ describe("the codec of places", () => {
     const choice = { project: words, since: fc.constantFrom(...SPANS), type: words, certainty: fc.constantFrom(...CERTAINTIES), severity: fc.constantFrom(...SEVERITIES) };
     fc.assert(fc.property(fc.record(choice), (fields) => void expect(back(eventsPlace(fields))).toEqual(eventsPlace(fields))));
     fc.assert(fc.property(name, fc.option(name), (run, event) => void expect(back(eventPlace(run, event))).toEqual(eventPlace(run, event))));
+  });
+
+  it("restores every place of a cluster", () => {
+    const choice = { state: fc.constantFrom(...JOB_STATES), user: words, partition: words, name: words, since: fc.constantFrom(...JOB_SPANS) };
+    fc.assert(fc.property(name, fc.record(choice), (cluster, fields) => void expect(back(jobsPlace(cluster, fields))).toEqual(jobsPlace(cluster, fields))));
+    fc.assert(
+      fc.property(name, name, (cluster, one) => {
+        for (const place of [{ view: "clusters" }, { view: "cluster", cluster }, { view: "job", cluster, job: one }, nodePlace(cluster, one)] as const) expect(back(place)).toEqual(place);
+      }),
+    );
+    expect(encode({ view: "job", cluster: "lab", job: "42_[1-9%2]" })).toBe("clusters/lab/jobs/42_%5B1-9%252%5D");
+    expect(decode("clusters/lab/nodes", "")).toEqual({ view: "missing", path: "clusters/lab/nodes" });
   });
 
   it("reads any query without failing, and is settled after one reading", () =>

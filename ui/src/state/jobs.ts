@@ -58,6 +58,9 @@ export function nodesOf({ nodes, node_count }: Pick<Job, "nodes" | "node_count">
   return nodes.slice(0, 2).join(", ") + (nodes.length > 2 ? ` +${nodes.length - 2}` : "");
 }
 
+/** Whether a scheduler's job is behind a run, by its key or by that of an attempt (`slurm.RESTARTS`). */
+export const isScheduled = (run: Pick<Run, "key" | "attempts">): boolean => jobOf(run) !== null || run.attempts.some(({ key }) => key.startsWith("slurm."));
+
 /** Cluster and job of a run that a scheduler started, as its key says (`slurm:CLUSTER:JOB`, `...@2` for an id that came again). */
 export function jobOf({ key }: Pick<Run, "key">): { cluster: string; job: string } | null {
   const found = /^slurm:(.+):([^:#@]+)/.exec(key ?? "");

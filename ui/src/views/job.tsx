@@ -12,10 +12,11 @@ import { plain } from "../state/lines";
 import { now } from "../state/now";
 import { go, href } from "../state/place";
 import { usePolled } from "../state/polled";
-import { jobsPlace, nodePlace, runPlace } from "../state/url";
+import { jobsPlace, runPlace } from "../state/url";
 import { ago, bytes, duration, LIVE, moment } from "../words";
 import { JobActions } from "./job-actions";
 import { JobAudit } from "./job-audit";
+import { NodeLinks } from "./node-links";
 import "./clusters.css";
 import "./run.css";
 
@@ -128,22 +129,6 @@ function Facts({ job, cluster }: { job: Job; cluster: string }) {
         </div>
       ))}
     </dl>
-  );
-}
-
-export function NodeLinks({ cluster, nodes }: { cluster: string; nodes: readonly string[] }) {
-  return (
-    <>
-      {nodes.slice(0, 8).map((node, i) => (
-        <span key={node}>
-          {i > 0 && ", "}
-          <a class="link" href={href(nodePlace(cluster, node))}>
-            {node}
-          </a>
-        </span>
-      ))}
-      {nodes.length > 8 && ` +${nodes.length - 8}`}
-    </>
   );
 }
 

@@ -1,21 +1,12 @@
 /** What tells how a node is: its load, memory, disks and devices, and what its present jobs take of them. */
 
 import { useMemo } from "preact/hooks";
-import type { Node, Series } from "../api";
-import { type Group, groups, PINNED } from "../charts/board";
+import type { Node } from "../api";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { useSeries } from "../state/run";
 import type { NodePlace } from "../state/url";
 import { Cards } from "./board";
-
-const SHOWN = /^system\/(host\/(cpu|load|memory_used|pressure_io)|disk\/(read|written|[^/]+\/used)|device\/(utilization|memory|memory_used|power|temperature)|job\/[^/]+\/(cpu|memory|device_memory))$/;
-const ORDER = [PINNED, "host", "device", "disk", "job"];
-
-/** The groups of a node's page in the order in which one looks. */
-export function chosen(series: readonly Series[], jobs: readonly string[], pins: readonly string[]): Group[] {
-  const present = series.filter(({ metric }) => !metric.startsWith("system/job/") || jobs.some((job) => metric.startsWith(`system/job/${job}/`)));
-  return groups(present, SHOWN, pins, "system/").sort((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name));
-}
+import { nodeGroups, ofJobs, VITAL } from "./node-groups";
 
 interface Props {
   run: string;
@@ -26,7 +17,7 @@ interface Props {
 export function NodeCharts({ run, place, jobs }: Props) {
   const { value: series, problem, reload } = useSeries(run);
   const names = jobs.map(({ name }) => name).join(" ");
-  const found = useMemo(() => chosen(series ?? [], names.split(" "), place.pin), [series, names, place.pin]);
+  const found = useMemo(() => nodeGroups(ofJobs(series ?? [], names.split(" ")), VITAL, place.pin), [series, names, place.pin]);
   return (
     <section>
       <h2>Readings</h2>

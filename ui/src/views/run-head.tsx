@@ -7,6 +7,7 @@ import { Glyph } from "../parts/glyph";
 import { Menu } from "../parts/menu";
 import { say } from "../parts/notice";
 import { Notes, Tags } from "../parts/tags";
+import { isScheduled } from "../state/jobs";
 import { asProblem } from "../state/load";
 import { now } from "../state/now";
 import { href } from "../state/place";
@@ -95,7 +96,7 @@ function Facts({ run }: { run: Run }) {
     ["Kind", run.kind],
   ];
   if (newest?.ranks) facts.push(["Ranks", String(newest.ranks)]);
-  if (newest?.nodes.length) facts.push([newest.nodes.length > 1 ? "Nodes" : "Node", newest.nodes.slice(0, 3).join(", ") + (newest.nodes.length > 3 ? ` +${newest.nodes.length - 3}` : ""), newest.nodes.join(" ")]);
+  if (newest?.nodes.length && !isScheduled(run)) facts.push([newest.nodes.length > 1 ? "Nodes" : "Node", newest.nodes.slice(0, 3).join(", ") + (newest.nodes.length > 3 ? ` +${newest.nodes.length - 3}` : ""), newest.nodes.join(" ")]);
   facts.push(["Id", run.id, run.key ? `key ${run.key}` : undefined]);
   return (
     <dl class="facts">

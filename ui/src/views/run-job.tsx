@@ -1,9 +1,10 @@
-/** The scheduler's job that a run belongs to: a link to it, and its partition. */
+/** The scheduler's job that a run belongs to: links to it and to its nodes, and its partition. */
 
 import { get, type Run, type RunConfig, runPath } from "../api";
-import { jobOf } from "../state/jobs";
+import { isScheduled, jobOf } from "../state/jobs";
 import { useLoad } from "../state/load";
 import { href } from "../state/place";
+import { NodeLinks } from "./node-links";
 
 interface Told {
   cluster?: unknown;
@@ -12,11 +13,11 @@ interface Told {
 }
 
 export function RunJob({ run }: { run: Run }) {
-  const scheduled = jobOf(run) !== null || run.attempts.some(({ key }) => key.startsWith("slurm."));
-  const { value: config } = useLoad(scheduled ? run.id : null, (signal) => get<RunConfig>(runPath(run.id, "/config"), { signal }));
+  const { value: config } = useLoad(isScheduled(run) ? run.id : null, (signal) => get<RunConfig>(runPath(run.id, "/config"), { signal }));
   const told = (config?.system.job ?? {}) as Told;
   const named = typeof told.cluster === "string" && told.id !== undefined ? { cluster: told.cluster, job: String(told.id) } : null;
   const found = named ?? jobOf(run);
+  const nodes = run.attempts.at(-1)?.nodes ?? [];
   if (!found) return null;
   return (
     <>
@@ -28,6 +29,14 @@ export function RunJob({ run }: { run: Run }) {
           </a>
         </dd>
       </div>
+      {nodes.length > 0 && (
+        <div>
+          <dt>{nodes.length > 1 ? "Nodes" : "Node"}</dt>
+          <dd class="clip" title={nodes.join(" ")}>
+            <NodeLinks cluster={found.cluster} nodes={nodes} />
+          </dd>
+        </div>
+      )}
       {typeof told.partition === "string" && (
         <div>
           <dt>Partition</dt>

@@ -2,16 +2,15 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { get, type Run, type RunNode, runPath } from "../api";
-import { groups } from "../charts/board";
 import { href } from "../state/place";
 import { usePolled } from "../state/polled";
 import { nodePlace, type RunPlace } from "../state/url";
 import { clockMillis, LIVE, moment } from "../words";
 import { axisOf, Cards } from "./board";
+import { ALL, nodeGroups } from "./node-groups";
 import "./clusters.css";
 
 const POLL_MS = 15_000;
-const SHOWN = /^system\/(host|disk|device|network|job|scrape)\//;
 
 /** The nodes of each attempt, the newest first. */
 export function useRunNodes(run: Run): RunNode[] | undefined {
@@ -25,7 +24,7 @@ const named = ({ attempt, node }: RunNode): string => `${attempt} ${node}`;
 export function RunNodes({ run, place, nodes }: { run: Run; place: RunPlace; nodes: RunNode[] }) {
   const [chosen, choose] = useState("");
   const one = nodes.find((node) => named(node) === chosen) ?? nodes[0]!;
-  const found = useMemo(() => groups(one.series, SHOWN, [], "system/"), [one]);
+  const found = useMemo(() => nodeGroups(one.series, ALL, []), [one]);
   const until = one.ended_at ? moment(one.ended_at) : "now";
   return (
     <section class="run-nodes" aria-label="Nodes of the run">
