@@ -246,10 +246,10 @@ def _busy_rank(reading: Reading) -> None:
 
 
 def _idle_rank(reading: Reading) -> None:
-    """A rank that does not report the time-out of its peers, on a device that was busy and is idle: it never got there."""
+    """A rank that does not report the time-out of its peers, on a device that idles: it never got there."""
     silent = set(reading.launcher.silent())
     for one in reading.statements:
-        if one.metric == "duty" and one.rank in silent and low_duty(one) and one.against is not None:
+        if one.metric == "duty" and one.rank in silent and low_duty(one):
             says = f"rank {one.rank} does nothing while the others wait for it"
             reading.clues.append(
                 clue("idle_rank", "hang_in_user_code", Kind.METRICS, one.line, says, role=Role.EITHER, more=0.9,

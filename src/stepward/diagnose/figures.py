@@ -36,7 +36,7 @@ _NO = re.compile(
     r"\b(?:no|none|zero|not|without|never|normal|equal|same|unchanged|constant|stable|ok|healthy|inactive|within|below)\b",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\b(?:node|host)[ =:]+([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]+)")
+_PLACE = re.compile(r"\b(?:node|host|of|on)[ =:]+([A-Za-z][\w.-]*\d[\w-]*|[a-z]\w*-[\w-]+)")
 _LEAD = re.compile(r"([a-z]\w*-[\w-]*\w|[a-z]\w*\d[\w-]*)[ :,]")
 _PART_OF = re.compile(
     r"(?:gpu|device|rank|port|nic|mlx\w*|cpu)\S*(?: \d+)? (?:on|of|at) ([A-Za-z][\w.-]*\d[\w-]*)", re.IGNORECASE
@@ -149,10 +149,13 @@ def _named(
     place = _PLACE.search(text)
     node = node or (place[1] if place else None)
     who = int(rank) if str(rank).isdigit() and len(str(rank)) < 8 else line.rank
-    shown = f"{name} {text} {', '.join(f'{value:g}' for value in values[-8:])} {unit}".replace("  ", " ").strip()
-    return [
-        Statement(metric, values, unit.lower(), clean(shown), line, rank=who, node=str(node) if node else line.node)
+    limits = [
+        float(one[1].replace(",", "")) for one in _NUMBER.finditer(text) if _LIMIT.search(text[: one.start()][-16:])
     ]
+    shown = f"{name} {text} {', '.join(f'{value:g}' for value in values[-8:])} {unit}".replace("  ", " ").strip()
+    one = Statement(metric, values, unit.lower(), clean(shown), line, rank=who, node=str(node) if node else line.node)
+    one.limit = limits[0] if limits else None
+    return [one]
 
 
 def _listed(text: str, lines: list[Line]) -> list[Statement] | None:

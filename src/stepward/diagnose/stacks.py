@@ -73,15 +73,17 @@ def read_stacks(lines: Iterable[Line]) -> list[Stack]:
     stacks: list[Stack] = []
     taking, header = False, None
     for line in lines:
-        if _FRAME.match(line.text) and taking and stacks:
-            stacks[-1].frames.append(line.text.strip())
-        elif _THREAD.match(line.text):
+        # A launcher that prefixes every line prefixes those of a dump as well.
+        text = line.body if line.text.startswith("[") and line.body else line.text
+        if _FRAME.match(text) and taking and stacks:
+            stacks[-1].frames.append(text.strip())
+        elif _THREAD.match(text):
             # A dump lists the main thread first; others of the same process say little about the hang.
-            main = "MainThread" in line.text or not stacks or stacks[-1].frames == []
+            main = "MainThread" in text or not stacks or stacks[-1].frames == []
             taking = main
             if main and (not stacks or stacks[-1].frames):
                 stacks.append(_stack(header or line))
-        elif _PROCESS.match(line.text) or _RANK.search(line.text):
+        elif _PROCESS.match(text) or _RANK.search(text):
             header, taking = line, True
             stacks.append(_stack(line))
     return [stack for stack in stacks if stack.frames]
