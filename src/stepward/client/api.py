@@ -299,6 +299,10 @@ class Client:
         """All diagnoses of a run, the newest first: of its attempts (``event`` None) and of events."""
         return self._get(f"{_run(run)}/diagnoses", {}, list[StoredDiagnosis])
 
+    def diagnoses(self, run: str) -> list[StoredDiagnosis]:
+        """All diagnoses of a run, the newest first."""
+        return self._get(f"{_run(run)}/diagnoses", {}, list[StoredDiagnosis])
+
     def make_diagnosis(self, run: str) -> StoredDiagnosis:
         """Have the newest attempt of a run diagnosed now."""
         return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis)
@@ -380,7 +384,7 @@ class Client:
     # ── jobs ──
 
     def jobs(self, cluster: str, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> JobPage:
-        """A page of jobs of a cluster, the newest first; filters are ``state``, ``user``, ``partition``, ``name``, ``since``."""
+        """A page of jobs of a cluster, the newest first; filters are ``state``, ``user``, ``partition``, ``name``, ``node``, ``since``."""
         return self._get(f"{_cluster(cluster)}/jobs", {**filters, "limit": limit, "cursor": cursor}, JobPage)
 
     def job(self, cluster: str, job: str) -> Job:

@@ -151,6 +151,9 @@ class Gathering:
 
     def _statements(self, attempt: KnownAttempt, window: Window) -> tuple[list[Statement], dict[str, ChartWindow]]:
         begin, end = max(attempt.started_at, window.began - BEFORE_US), window.until + AFTER_US
+        # What led to an end stands before it; there is nothing behind it to compare with.
+        sudden = attempt.ended_at is not None and window.until - window.began < AFTER_US
+        began = begin if sudden else window.began
         known = [one for one in self._points.series(attempt.project, attempt.run) if one.metric in _MEANS]
         statements: list[Statement] = []
         charts: dict[str, ChartWindow] = {}
@@ -159,7 +162,7 @@ class Gathering:
             for line in lines:
                 line.rank = _rank_of(attempt, line)
             limits = self._lines(attempt, _LIMITS[series.metric], begin, end) if series.metric in _LIMITS else []
-            told = _told(series.metric, series.unit, lines, limits, window.began / US)
+            told = _told(series.metric, series.unit, lines, limits, began / US)
             if told:
                 statements += told
                 charts[f"metric {series.metric}"] = ChartWindow(series.metric, instant(begin), instant(end))
