@@ -69,7 +69,7 @@ def brief(document: Document) -> list[tuple[str, str]]:
 def _cause_lines(cause: Cause) -> list[str]:
     lines = [f"## {_plain(_head(cause))}", "", _plain(cause.summary), ""]
     for one in cause.evidence:
-        lines += [_plain(_where(one)), "", f"    {clean(one.text)}", ""]
+        lines += [_plain(_where(one)), "", f"    {_line(one.text)}", ""]
     if cause.remediation:
         lines += ["What to do:", "", *(f"- {_plain(text)}" for text in cause.remediation), ""]
     if cause.secondary:
@@ -115,9 +115,14 @@ def _listed(heading: str, rows: list[str]) -> list[str]:
     return [f"<h3>{_safe(heading)}</h3><ul>", *(f"<li>{_safe(row)}</li>" for row in rows), "</ul>"]
 
 
+def _line(text: str) -> str:
+    """A text on one line, which so stays in the place that it was given."""
+    return clean(text).replace("\n", " ")
+
+
 def _safe(text: str) -> str:
-    return escape(clean(text))
+    return escape(_line(text))
 
 
 def _plain(text: str) -> str:
-    return _MARKS.sub(r"\\\1", clean(text))
+    return _MARKS.sub(r"\\\1", _line(text))
