@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 
+from msgspec import structs
+
 from stepward.diagnose.clocks import shown
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.document import InputNote
@@ -24,6 +26,7 @@ from stepward.diagnose.slurm import read_slurm
 from stepward.diagnose.sniff import Sort, sniff
 from stepward.diagnose.sources import Source
 from stepward.diagnose.stacks import Stack, read_stacks
+from stepward.diagnose.tables import table
 from stepward.diagnose.timers import Timers
 from stepward.diagnose.verdicts import SchedulerVerdict
 
@@ -40,6 +43,7 @@ _AGAIN = re.compile(
 )
 _TRACEBACK = re.compile(r"^\W{0,4}Traceback \(most recent call last\)")
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
+_SPEAKERS = [(label, re.compile(pattern, re.IGNORECASE)) for label, pattern in table("speakers")["speakers"].items()]
 _NO_FAULT = {"SystemExit", "KeyboardInterrupt", "ChildFailedError", "GeneratorExit"}
 
 
@@ -230,7 +234,7 @@ class Reading:
         raised = _RAISED.match(line.body)
         known = any(one.role is not Role.CONTEXT for one in matched)
         if raised and not known and line.number - begun < 200 and raised[1].rpartition(".")[2] not in _NO_FAULT:
-            self._fold(_OTHER, line, Kind.LOG)
+            self._fold(structs.replace(_OTHER, label=speaker(line.body) or "user_code_index"), line, Kind.LOG)
 
     @property
     def metrics(self) -> Metrics:
@@ -243,8 +247,13 @@ class Reading:
         return self._episode
 
 
+def speaker(text: str) -> str | None:
+    """The label of the part that speaks in an error that no signature knows; None where it is the program itself."""
+    return next((label for label, pattern in _SPEAKERS if pattern.search(text)), None)
+
+
 _OTHER = Signature(
-    id="exception", label="user_code_index", role=Role.EITHER, says="the code raised an exception", pattern=re.compile(""),
+    id="exception", label=None, role=Role.EITHER, says="the code raised an exception", pattern=re.compile(""),
     literals=(), strength=1.4, names_node=False, digits_matter=False, do=None,
     only=False,
 )  # fmt: skip
