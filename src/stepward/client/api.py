@@ -384,7 +384,10 @@ class Client:
     # ── jobs ──
 
     def jobs(self, cluster: str, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> JobPage:
-        """A page of jobs of a cluster, the newest first; filters are ``state``, ``user``, ``partition``, ``name``, ``node``, ``since``."""
+        """A page of jobs of a cluster, the newest first.
+
+        Filters are ``state``, ``user``, ``partition``, ``name``, ``node``, ``since``.
+        """
         return self._get(f"{_cluster(cluster)}/jobs", {**filters, "limit": limit, "cursor": cursor}, JobPage)
 
     def job(self, cluster: str, job: str) -> Job:
