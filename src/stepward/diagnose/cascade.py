@@ -48,7 +48,7 @@ def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
         _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts,
-        _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _heartbeats,
+        _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _silent_ranks, _heartbeats,
         _unconfirmed_kill, _denied_by_metrics,
     ):  # fmt: skip
         rule(reading)
@@ -264,6 +264,17 @@ def _work(rank: int | None, activity: Activity) -> Clue:
     who = "a process" if rank is None else f"rank {rank}"
     return clue(f"busy_{activity.kind}", label, Kind.LOG, line, f"{who} {does} while the others waited",
                 role=Role.ROOT if rank is not None else Role.EITHER, more=0.5 if rank is None else 0.3, rank=rank)  # fmt: skip
+
+
+def _silent_ranks(reading: Reading) -> None:
+    """Ranks that say nothing while the others' collectives time out may be stuck anywhere: weak, but theirs to look at."""
+    launcher = reading.launcher
+    for rank in launcher.silent()[:4]:
+        if watch := next(iter(launcher.watches), None):
+            says = f"rank {rank} is silent while the others' collectives time out"
+            reading.clues.append(
+                clue("silent_rank", "hang_in_user_code", Kind.LOG, watch.line, says, role=Role.CONFIRM, rank=rank)
+            )
 
 
 def _heartbeats(reading: Reading) -> None:

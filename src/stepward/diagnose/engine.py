@@ -55,7 +55,7 @@ def diagnose(
         for source in sources:
             reading.take(source, len(sources))
         reading.told(statements, scheduler, places or {})
-        reading.hurt = hurts(events)
+        reading.hurt = hurts(events) or reading.metrics.slower
         reading.clues += [*_exit_clues(exits), *_news(events, reading), *_reader_clues(reading)]
         settle(reading)
         return document(reading, rank(reading))

@@ -14,7 +14,7 @@ from stepward.detect.speed import DATA_WAIT_SHARE, behind, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, NEARLY_FULL, grows_to_limit, share
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
-from stepward.diagnose.peers import course_clues
+from stepward.diagnose.peers import course_clues, slower
 
 Judged = tuple[str, Role, float, str] | None
 _OF_NODES = {"thermal_power", "host_contention", "network_link"}
@@ -28,6 +28,7 @@ class Metrics:
     def __init__(self, statements: list[Statement]) -> None:
         self.statements = [one for one in statements if not one.tracked]
         self.courses = [one for one in statements if one.tracked]
+        self.slower = slower(self.courses)
         self.idle = any(low_duty(one) for one in self.statements if one.metric == "duty")
         self.flat = any(
             one.metric == "progress" and ("flat" in one.text or "no " in one.text.lower()) for one in statements

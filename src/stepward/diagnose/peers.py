@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stepward.detect.series import median, quantile
 from stepward.detect.speed import DATA_WAIT_SHARE, waits_least
-from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C
+from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, IDLE_DUTY
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
 
@@ -26,6 +26,7 @@ WAITS_MUCH = 0.05
 UNEVEN = 0.10
 """Spread of the ranks' waits, as a share of the step, from which on their work is unequal."""
 SLOWER_NET = 1.5
+SLOWER_STEPS = 1.15
 LINK_ERRORS = 10
 CORRECTED = 1000
 """Corrected memory errors in one course; a healthy device has a handful a day."""
@@ -63,6 +64,7 @@ _COUNTERS = (
 _STARVED = Sign("data_wait", "input_bound", Role.ROOT, 0.5)
 _FULL_HOSTS = Sign("cpu", "input_bound", Role.EITHER, 0.8)
 _WAITED_FOR = Sign("wait", "workload_imbalance", Role.EITHER, 1.0)
+_STOPPED = Sign("idle", "hang_in_user_code", Role.EITHER, 0.8)
 _UNEVEN = Sign("uneven", "workload_imbalance", Role.EITHER, 0.9)
 _EXCHANGE = Sign("exchange", "network_link", Role.EITHER, 0.9)
 
@@ -83,12 +85,22 @@ def course_clues(statements: Sequence[Statement]) -> list[Clue]:
     ranks = _ranks_of_devices(statements)
     found = [
         *_clocks(courses), *_hot(courses), *_pressed(courses), *_counted(courses),
-        *_data(courses), *_late(courses),
+        *_data(courses), *_late(courses), *_idle(courses),
     ]  # fmt: skip
     for made in found:
         if made.rank is None and made.node and made.device:
             made.rank = ranks.get((made.node, made.device))
     return found
+
+
+def slower(statements: Sequence[Statement]) -> bool:
+    """Whether steps took 15 % longer for two blocks than in their best one, for half of the ranks or more."""
+    steps = [_blocks(one.values) for one in statements if one.metric == "step_time"]
+    counted = [len(blocks) for blocks in steps if len(blocks) > LASTS]
+    if not counted:
+        return False
+    whole = [median([blocks[at] for blocks in steps if at < len(blocks)]) for at in range(max(counted))]
+    return sorted(whole)[-LASTS] >= SLOWER_STEPS * min(whole)
 
 
 def _ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], int]:
@@ -206,6 +218,18 @@ def _data(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
     if idle and duty:
         says = "the hosts' CPUs are full while accelerators idle"
         yield _clue(next(iter(cpus.values())).of, _FULL_HOSTS, says, None)
+
+
+def _idle(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
+    """All devices idle and their hosts with them, between work: nothing runs that they could wait for."""
+    duty, cpus = courses.get("duty", {}), courses.get("cpu", {})
+    at_work = [_at(duty, at, 100.0) for at in range(BLOCKS - 1)]
+    busiest = max((_at(cpus, at, 0.0) for at in range(BLOCKS - 1)), default=0.0)
+    idle = [at for at, value in enumerate(at_work) if value < 100 * IDLE_DUTY and _at(cpus, at, 100.0) < 0.5 * busiest]
+    if len(idle) >= LASTS and max(at_work) >= 100 * DUTY_LOW:
+        yield _clue(
+            next(iter(duty.values())).of, _STOPPED, "all devices and hosts idle for long while the job runs", None
+        )
 
 
 def _at(courses: Mapping[Who, Course], at: int, without: float) -> float:

@@ -20,7 +20,7 @@ from stepward.diagnose.document import (
 )  # fmt: skip
 from stepward.diagnose.peers import PREFIX
 from stepward.diagnose.ranking import Ranked
-from stepward.diagnose.reading import Reading
+from stepward.diagnose.reading import Reading, speaker
 from stepward.diagnose.suspects import suspects
 from stepward.diagnose.tables import table
 from stepward.model.taxonomy import LABELS, Layer
@@ -202,7 +202,9 @@ def _first_error(reading: Reading) -> Cause:
     evidence = Evidence(
         "log", line.source, line.number, line.number, 1, shown(line.time), line.rank, line.node, line.text.strip()[:500]
     )
-    return Cause(None, None, 0.0, "log", "the first error", [evidence], Suspects())
+    label = speaker(line.body)
+    layer = LABELS[label].layer.value if label else None
+    return Cause(label, layer, 0.0, "log", "the first error", [evidence], Suspects())
 
 
 def nothing(why: str, notes: list[InputNote]) -> Document:
