@@ -128,6 +128,7 @@ def test_a_node_shows_heartbeat_checks_readings_and_jobs(server: Server, lab: La
         if check.result == "unknown":
             expect(page.locator(f'[data-check="{check.name}"]')).to_contain_text(check.reason)
     expect(page.locator(f'tr[data-job="{lab.running}"]')).to_contain_text("running")
+    expect(page.locator(f'tr[data-job="{lab.shut}"]')).to_have_count(0)
     expect(page.locator('[data-metric="system/host/load"] canvas')).to_be_visible()
     shot(page, "node")
     page.locator(f'tr[data-job="{lab.running}"]').get_by_role("link", name=lab.running, exact=True).click()

@@ -158,6 +158,8 @@ def test_the_host_is_known_by_slurms_name_too(tmp_path):
     queues = Queues(Records(str(tmp_path / "clusters"), str(tmp_path / "operations")), slurm)
     assert queues.of("host").slurm is slurm
     assert queues.of("theirs") is queues.of("host")
+    assert queues.slurm_name("host") == "theirs"
+    assert queues.slurm_name("gone_a1b2c3") == "gone_a1b2c3"
     with pytest.raises(NotFound) as caught:
         queues.of("nowhere")
     assert caught.value.code == "no_such_cluster"

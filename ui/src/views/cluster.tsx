@@ -20,6 +20,7 @@ import { ago, bytes, count, moment } from "../words";
 import { NodeGrid } from "./cluster-nodes";
 import { Nodes, OperationLine } from "./clusters";
 import "./clusters.css";
+import "../parts/facts.css";
 import "./run.css";
 
 const POLL_MS = 2000;

@@ -18,6 +18,7 @@ import { JobActions } from "./job-actions";
 import { JobAudit } from "./job-audit";
 import { NodeLinks } from "./node-links";
 import "./clusters.css";
+import "../parts/facts.css";
 import "./run.css";
 
 const POLL_MS = 3000;

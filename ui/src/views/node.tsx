@@ -17,6 +17,7 @@ import { ago, brief, bytes, count, moment } from "../words";
 import { KernelLog } from "./node-kernel";
 import { NodeJobs } from "./node-jobs";
 import "./clusters.css";
+import "../parts/facts.css";
 import "./run.css";
 
 const NodeCharts = lazy(async () => (await import("./node-charts")).NodeCharts);
