@@ -157,6 +157,16 @@ def test_a_requeue_off_a_node_that_stepward_took_out_is_a_preemption():
     assert "slurm-node-failed-0" not in events(said)
 
 
+def test_without_accounting_a_dead_node_tells_that_it_was_lost():
+    story = Story()
+    story.runs(16, 15)
+    story.around = around(n1="stepward:infrastructure:heartbeat:lost-1", n0="admin: fan")
+    said = story.ends("REQUEUED", State.CANCELLED, 30, 25, requeued=True)
+    assert events(said)["slurm-node-failed-0"].data["nodes"] == ["n1"]
+    assert events(said)["slurm-requeued-0"].data == {"by": "stepward", "cause": "node_fail"}
+    assert of(said, Exit)[0].state == State.LOST
+
+
 def test_a_program_that_asks_to_be_started_again_was_preempted():
     said = Story().ends("REQUEUED", State.CANCELLED, 30, 25, requeued=True, exit_code=75)
     assert (events(said)["slurm-requeued-0"].data["by"], of(said, Exit)[0].state) == ("slurm", State.PREEMPTED)

@@ -4,6 +4,8 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stepward.agent.watcher.known import MAX_WAITS, Job, Launch, Wait
 from stepward.model.frames import Config, Event, Events, Payload, Status
 from stepward.model.slurm_text import fold_nodes
@@ -19,7 +21,10 @@ Said = list[tuple[str, Payload]]
 _NOT_LOOKED_AT = frozenset({"", "None"})
 _BY_SLURM = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "LAUNCH_FAILED"})
 """Ends after which Slurm itself, not a person, starts a job again."""
+_LOST = ("NODE_FAIL", "BOOT_FAIL")
 STEPWARD_REASON = "stepward:"
+DEAD_REASON = "stepward:infrastructure:heartbeat:"
+"""Of nodes that were set down since they were dead (``clusters.health``)."""
 """Reasons of nodes that stepward took out of service begin so."""
 
 
@@ -223,16 +228,27 @@ def _end(
     if launch.started_at is not None:
         events.append(_allocation(launch))
     failed: dict[str, str] = {}
-    if record.slurm_state in ("NODE_FAIL", "BOOT_FAIL"):
+    if record.slurm_state in _LOST or requeued:
         failed = around.failed_nodes(record.nodes)
+        dead = {name: reason for name, reason in failed.items() if reason.startswith(DEAD_REASON)}
+        failed, record = dead or failed, _lost_with(dead, record)
+    if record.slurm_state in _LOST:
+        launch.end, launch.state = record.slurm_state, record.state
         launch.happened.append(_node_failed(launch, failed, at))
-    by = _requeued_by(record, failed or (around.failed_nodes(record.nodes) if requeued else {}))
+    by = _requeued_by(record, failed)
     if requeued:
         launch.happened.append(_requeue(launch, by, at))
     events += launch.happened
     state = job_state(record.slurm_state, requeued_by_slurm=by != "user")
     launch.exit = _exit(record, state, at, failed, final=not requeued)
     return [("exit", launch.exit)]
+
+
+def _lost_with(dead: dict[str, str], record: SlurmJob) -> SlurmJob:
+    """Without accounting a launch that ended with its node is only seen to be requeued: that the node is dead says more."""
+    if record.slurm_state != "REQUEUED" or not dead:
+        return record
+    return msgspec.structs.replace(record, slurm_state="NODE_FAIL", state=State.LOST)
 
 
 def _node_failed(launch: Launch, failed: dict[str, str], at: int) -> Event:
