@@ -36,10 +36,11 @@ class Claims:
         """Claim something."""
         self._add(Claim(self.telling, text, bool(holds), str(found)))
 
-    def within(self, text: str, seconds: float, limit: float | None) -> None:
+    def within(self, text: str, seconds: float, limit: float | None, what: str = "") -> None:
         """Claim that something took no longer than ``limit``; None only tells how long it took."""
         holds = limit is None or seconds <= limit
-        self._add(Claim(self.telling, text, holds, f"{seconds:.1f} s", round(seconds, 2), limit))
+        found = f"{seconds:.1f} s" + (f", {what}" if what else "")
+        self._add(Claim(self.telling, text, holds, found, round(seconds, 2), limit))
 
     def summary(self) -> None:
         """Print the intervals over all tellings, and what does not hold."""

@@ -106,9 +106,11 @@ class Telling:
         return newest, earlier
 
     def _resumed(self, victim: str) -> list[StepRow]:
-        placed = self._lab.until(
-            "attempt 2", lambda: (found := self._run().attempts)[1:] and found[1].nodes and found[1]
-        )
+        def placed_again() -> Attempt | None:
+            found = self._run().attempts[1:]
+            return found[0] if found and len(found[0].nodes) == 2 else None
+
+        placed = self._lab.until("attempt 2", placed_again)
         self._claims.within("kill -> attempt 2 has nodes", time.monotonic() - self._killed, None)
         self._claims.hold("attempt 2 runs on other nodes", victim not in placed.nodes, ", ".join(placed.nodes))
         rows = self._lab.until("a step of attempt 2", lambda: self._rows(2))
@@ -150,11 +152,12 @@ class Telling:
             found = self._lab.slurm.attempts(self._job)
             return found if len(found) == 2 and found[-1].ended_at else None
 
-        off = 0.0
+        off: dict[str, float] = {}
         for mine, slurm in zip(self._run().attempts, self._lab.until("Slurm's record", recorded), strict=True):
-            for told, known in ((mine.started_at, slurm.started_at), (mine.ended_at, slurm.ended_at)):
-                off = max(off, abs(_seconds(told) - (known or 0) / 1e6))
-        self._claims.within("largest difference to Slurm's record of starts and ends", off, SAME_S)
+            off[f"start of {mine.number}"] = _seconds(mine.started_at) - (slurm.started_at or 0) / 1e6
+            off[f"end of {mine.number}"] = _seconds(mine.ended_at) - (slurm.ended_at or 0) / 1e6
+        most = max(off, key=lambda name: abs(off[name]))
+        self._claims.within("largest difference to Slurm's record of starts and ends", abs(off[most]), SAME_S, most)
 
     def _diagnosis(self, victim: str) -> None:
         with contextlib.suppress(StoryError):
