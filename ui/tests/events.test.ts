@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Diagnosis, RunEvent } from "../src/api";
-import { at, bands, flags } from "../src/charts/marks";
+import { at, bands, flags, widened } from "../src/charts/marks";
 import { confidence, headline, proofPlace } from "../src/state/diagnosis";
 import { chosen, endOf, lastedOf, merged, placed, whereOf } from "../src/state/events";
 import { encode } from "../src/state/url";
@@ -71,7 +71,7 @@ describe("marks", () => {
   it("show every event in view by one flag, with room between flags", () =>
     fc.assert(
       fc.property(marks, (all) => {
-        const found = flags(all, [20, 80], 300);
+        const found = flags(all, { range: [20, 80], width: 300, whole: false });
         const inView = all.filter(({ from, to }) => to >= 20 && from <= 80).map(({ event: { id } }) => id);
         expect(found.flatMap(({ events }) => events.map(({ id }) => id)).sort()).toEqual(inView.sort());
         for (let i = 1; i < found.length; i++) expect((found[i]!.at - found[i - 1]!.at) * 300).toBeGreaterThanOrEqual(18);
@@ -80,7 +80,16 @@ describe("marks", () => {
 
   it("take the worst severity, and are sure when one of them is", () => {
     const near = [event({ id: "a", severity: "info", certainty: "suspected" }), event({ id: "b", severity: "critical" })].map((one, i) => ({ from: i / 100, to: i / 100, event: one }));
-    expect(flags(near, [0, 1], 300)).toMatchObject([{ severity: "critical", sure: true }]);
+    expect(flags(near, { range: [0, 1], width: 300, whole: true })).toMatchObject([{ severity: "critical", sure: true }]);
+  });
+
+  it("have room beside the points, though not so much that these shrink to nothing", () => {
+    const mark = (from: number, to = from) => ({ from, to, event: event() });
+    expect(widened([0, 100], [])).toEqual([0, 100]);
+    expect(widened([0, 100], [mark(-5), mark(104, 110)])).toEqual([-5, 110]);
+    expect(widened([0, 100], [mark(1e6), mark(90, Infinity)])).toEqual([0, 115]);
+    expect(flags([mark(1e6)], { range: [0, 115], width: 300, whole: true })).toMatchObject([{ at: 1 }]);
+    expect(flags([mark(1e6)], { range: [0, 115], width: 300, whole: false })).toEqual([]);
   });
 
   it("are found under the pointer while they go on", () => {
@@ -114,9 +123,11 @@ describe("a diagnosis", () => {
   const made = (outcome: "healthy" | "degraded" | "failed" | "unknown", causes: object[]) => ({ run: "r", attempt: 1, event: null, made_at: "", version: 1, document: { outcome, causes } }) as unknown as Diagnosis;
 
   it("is said at the head of a run where something is wrong, and where a failure has no proven cause", () => {
-    expect(headline(made("failed", [cause]))?.cause?.label).toBe("gpu_oom");
-    expect(headline(made("failed", []))).toEqual({ cause: null, outcome: "failed" });
-    expect([headline(made("healthy", [])), headline(made("unknown", [])), headline(made("degraded", []))]).toEqual([null, null, null]);
+    const of = (state: "failed" | "finished" | "running", diagnosis: Diagnosis) => headline(diagnosis, [{ ...attempt(1, 0, 9, 0, 1), state }]);
+    expect(of("running", made("failed", [cause]))?.cause?.label).toBe("gpu_oom");
+    expect(of("failed", made("failed", []))).toEqual({ cause: null, outcome: "failed" });
+    expect([of("finished", made("failed", [])), of("running", made("failed", []))]).toEqual([null, null]);
+    expect([of("failed", made("healthy", [])), of("failed", made("unknown", [])), of("failed", made("degraded", []))]).toEqual([null, null, null]);
   });
 
   it("leads to the line, or to the window of a chart", () => {

@@ -20,6 +20,9 @@ VIEWS = {
     "ranks": ("runs/{run}/ranks", "tr[data-writer]"),
     "goodput": ("runs/{run}/goodput", "tr[data-bucket]"),
     "fleet": ("goodput", "tbody tr"),
+    "events": ("events", "tr[data-event]"),
+    "run-events": ("runs/{failed}/events", "tr[data-event]"),
+    "diagnosis": ("runs/{failed}/diagnosis", ".diagnosis"),
     "settings": ("settings", ".tokens tbody tr"),
     "bad-filter": ("runs?filter=state%20state", ".filter-problem"),
 }
@@ -43,7 +46,7 @@ def shown(server: Server) -> str:
 def look(context: BrowserContext, server: Server, run: str, view: str) -> Page:
     path, there = VIEWS[view]
     page = context.new_page()
-    page.goto(f"{server.url}/{path.format(run=run)}")
+    page.goto(f"{server.url}/{path.format(run=run, failed=server.writer('failed').run)}")
     page.locator(there).first.wait_for()
     return page
 

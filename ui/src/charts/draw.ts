@@ -24,14 +24,16 @@ export interface Beside {
   restarts: Chart["restarts"];
   marks: readonly Mark[];
   range: Range;
+  /** Whether that is the whole range. */
+  whole: boolean;
 }
 
 /** Draw everything inside the axes. */
-export function paint(frame: Frame, shape: Shape, { restarts, marks, range }: Beside, palette: Palette): void {
+export function paint(frame: Frame, shape: Shape, { restarts, marks, range, whole }: Beside, palette: Palette): void {
   const { ctx, left, top, width, height } = frame;
   within(ctx, left, top, width, height);
   ctx.lineJoin = "round";
-  if (marks.length) paintMarks(frame, marks, range, palette);
+  if (marks.length) paintMarks(frame, marks, { range, whole }, palette);
   paintRestarts(frame, restarts.filter((restart) => restart.attempt > 1), palette);
   for (const stroke of shape.strokes) paintBand(frame, stroke, palette);
   for (const stroke of shape.strokes) paintStroke(frame, stroke, palette);

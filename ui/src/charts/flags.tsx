@@ -26,14 +26,15 @@ export function EventLine({ event }: { event: RunEvent }) {
 interface Props {
   marks: readonly Mark[];
   range: Range;
+  whole: boolean;
   frame: { left: number; width: number };
 }
 
-export function Flags({ marks, range, frame }: Props) {
+export function Flags({ marks, range, whole, frame }: Props) {
   if (!frame.width) return null;
   return (
     <ul class="flags" aria-label="Events">
-      {flags(marks, range, frame.width).map((flag) => (
+      {flags(marks, { range, whole, width: frame.width }).map((flag) => (
         <li key={flag.events[0]!.id} style={{ left: `${frame.left + flag.at * frame.width}px` }}>
           {flag.events.length === 1 ? <Single event={flag.events[0]!} /> : <Several flag={flag} />}
         </li>
@@ -67,7 +68,7 @@ function Several({ flag }: { flag: Flag }) {
         flag.events.map((event) => (
           <a key={event.id} class="button quiet" href={linkOf(event)} onClick={close}>
             <Sign severity={severityOf(event)} sure={isSure(event)} />
-            {said(event)}
+            <span class="clip">{said(event)}</span>
           </a>
         ))
       }

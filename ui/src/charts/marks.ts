@@ -41,12 +41,31 @@ export function bands(marks: readonly Mark[], [low, high]: Range): Band[] {
   return found;
 }
 
-/** Flags for a plot `width` pixels wide, at least `apart` pixels from each other; what began before the range stands at its edge. */
-export function flags(marks: readonly Mark[], range: Range, width: number, apart = 18): Flag[] {
+/** How much wider than its points a chart may become for events beside them, as a share. */
+const ROOM = 0.15;
+
+/** The range of a chart's points with room for what happened before the first and after the last: a crash has no points. */
+export function widened([low, high]: Range, marks: readonly Mark[]): Range {
+  const room = (high - low) * ROOM;
+  const begins = marks.map(({ from }) => Math.max(from, low - room));
+  const ends = marks.map(({ from, to }) => Math.min(to === Infinity ? from : to, high + room));
+  return [Math.min(low, ...begins), Math.max(high, ...ends)];
+}
+
+interface Plane {
+  range: Range;
+  /** Pixels. */
+  width: number;
+  /** Whether this is the whole chart: then nothing is out of view, and what lies beyond stands at the edge. */
+  whole: boolean;
+}
+
+/** Flags at least `apart` pixels from each other; what began before the range and goes on in it stands at its edge. */
+export function flags(marks: readonly Mark[], { range, width, whole }: Plane, apart = 18): Flag[] {
   const found: Flag[] = [];
-  const inView = marks.filter(({ from, to }) => to >= range[0] && from <= range[1]).sort((a, b) => a.from - b.from);
+  const inView = marks.filter(({ from, to }) => whole || (to >= range[0] && from <= range[1])).sort((a, b) => a.from - b.from);
   for (const { event, from } of inView) {
-    const at = Math.max(0, fraction(from, range));
+    const at = Math.min(1, Math.max(0, fraction(from, range)));
     const last = found.at(-1);
     if (last && (at - last.at) * width < apart) {
       last.events.push(event);
@@ -61,7 +80,7 @@ export function flags(marks: readonly Mark[], range: Range, width: number, apart
 export const at = (marks: readonly Mark[], x: number, reach: number): Mark[] => marks.filter(({ from, to }) => x >= from - reach && x <= Math.max(to, from + reach));
 
 /** Bands over the whole height with a bar on top, and a hair where an event begins. */
-export function paintMarks({ ctx, left, top, width, height, dense, px }: Frame, marks: readonly Mark[], range: Range, palette: Palette): void {
+export function paintMarks({ ctx, left, top, width, height, dense, px }: Frame, marks: readonly Mark[], { range, whole }: Omit<Plane, "width">, palette: Palette): void {
   ctx.save();
   ctx.beginPath();
   ctx.rect(left, top, width, height);
@@ -76,7 +95,7 @@ export function paintMarks({ ctx, left, top, width, height, dense, px }: Frame, 
     ctx.fillRect(begin, top, wide, 3 * dense);
   }
   ctx.lineWidth = dense;
-  for (const { at, severity, sure } of flags(marks, range, width / dense)) {
+  for (const { at, severity, sure } of flags(marks, { range, whole, width: width / dense })) {
     const x = Math.round(left + at * width) + 0.5;
     ctx.strokeStyle = palette.severity[severity];
     ctx.globalAlpha = sure ? 0.6 : 0.4;

@@ -12,7 +12,7 @@ import { dark } from "../state/theme";
 import { axes, fromX, rangeX, type Scales, toX, toY } from "./axes";
 import { paint } from "./draw";
 import { Flags } from "./flags";
-import type { Mark } from "./marks";
+import { type Mark, widened } from "./marks";
 import { type Palette, palette } from "./palette";
 import type { Shape } from "./shape";
 import type { Range } from "./ticks";
@@ -39,6 +39,7 @@ interface Live {
   scales: Scales;
   palette: Palette;
   marks: readonly Mark[];
+  whole: boolean;
   onZoom(range: Range | null): void;
   /** Where the inside of the axes is, in pixels of the page. */
   onFrame(left: number, width: number): void;
@@ -58,9 +59,10 @@ export function Plot({ chart, shape, log, zoom, height, summary, marks, onZoom }
   const [frame, setFrame] = useState({ left: 0, width: 0 });
   const onFrame = (left: number, width: number) => setFrame((old) => (old.left === left && old.width === width ? old : { left, width }));
   const colours = palette(dark.value);
-  const scales: Scales = { axis: chart.x, x: zoom ?? shape.x, y: shape.y, log, unit: chart.unit };
+  const whole = zoom === null;
+  const scales: Scales = { axis: chart.x, x: zoom ?? widened(shape.x, marks), y: shape.y, log, unit: chart.unit };
   const live = useRef<Live>(null!);
-  live.current = { chart, shape, scales, palette: colours, marks, onZoom, onFrame };
+  live.current = { chart, shape, scales, palette: colours, marks, whole, onZoom, onFrame };
 
   const flagged = marks.length > 0;
   useEffect(() => {
@@ -83,7 +85,7 @@ export function Plot({ chart, shape, log, zoom, height, summary, marks, onZoom }
   return (
     <div class="plot">
       <div ref={box} role="img" aria-label={summary} style={{ height: `${height}px` }} />
-      {flagged && <Flags marks={marks} range={scales.x} frame={frame} />}
+      {flagged && <Flags marks={marks} range={scales.x} whole={whole} frame={frame} />}
       {pointer && <Tooltip chart={chart} shape={shape} marks={marks} pointer={pointer} log={log} palette={colours} width={box.current!.clientWidth} />}
     </div>
   );
@@ -124,11 +126,11 @@ function mount(box: HTMLDivElement, { height, room }: { height: number; room: nu
   return made;
 }
 
-function draw(u: uPlot, { chart, shape, scales, palette, marks, onFrame }: Live): void {
+function draw(u: uPlot, { chart, shape, scales, palette, marks, whole, onFrame }: Live): void {
   const { left, top, width, height } = u.bbox;
   const px = (x: number) => u.valToPos(toX(scales, x), "x", true);
   const py = (y: number) => u.valToPos(toY(scales, y), "y", true);
-  paint({ ctx: u.ctx, left, top, width, height, dense: devicePixelRatio, px, py }, shape, { restarts: chart.restarts, marks, range: scales.x }, palette);
+  paint({ ctx: u.ctx, left, top, width, height, dense: devicePixelRatio, px, py }, shape, { restarts: chart.restarts, marks, range: scales.x, whole }, palette);
   onFrame(u.over.offsetLeft, u.over.clientWidth);
 }
 

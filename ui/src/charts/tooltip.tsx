@@ -31,10 +31,11 @@ interface Props {
 
 export function Tooltip({ chart, shape, marks, pointer, log, palette, width }: Props) {
   const rows = under(shape, pointer, log);
-  if (!rows.length) return null;
-  const first = rows[0]!;
-  const x = first.stroke.line.x[first.i]!;
-  const last = first.stroke.line.x_last[first.i] ?? x;
+  const happening = at(marks, pointer.x, Math.abs(shape.x[1] - shape.x[0]) / 100);
+  const first = rows[0];
+  if (!first && !happening.length) return null;
+  const x = first?.stroke.line.x[first.i] ?? pointer.x;
+  const last = first?.stroke.line.x_last[first.i] ?? x;
   const place = pointer.left > width / 2 ? { right: `${width - pointer.left + 14}px` } : { left: `${pointer.left + 14}px` };
   return (
     <div class="tooltip" style={place} aria-hidden="true">
@@ -46,7 +47,7 @@ export function Tooltip({ chart, shape, marks, pointer, log, palette, width }: P
         <Entry key={row.stroke} row={row} unit={chart.unit} alone={rows.length === 1} palette={palette} />
       ))}
       {rows.length > MOST && <p class="faint">{count(rows.length - MOST, "more line")}</p>}
-      <Happening found={at(marks, pointer.x, Math.abs(shape.x[1] - shape.x[0]) / 100)} />
+      <Happening found={happening} />
       {chart.rounded && <p class="faint">Holds integers beyond 2^53, rounded to a double.</p>}
     </div>
   );

@@ -2,6 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { type Cause, type Diagnosis, type Evidence, get, type Problem, type Run, type RunEvent, runPath } from "../api";
+import { LIVE } from "../words";
 import { endOf } from "./events";
 import { on } from "./live";
 import { type Loaded, useLoad } from "./load";
@@ -70,11 +71,12 @@ export function windowOf(event: RunEvent, attempts: Run["attempts"], now: number
   return [from - room, to + room];
 }
 
-/** What is said in a line of a diagnosis: its first cause; null where nothing is wrong, or nothing is proven of a run that goes on. */
-export function headline({ document }: Diagnosis): { cause: Cause | null; outcome: "failed" | "degraded" } | null {
+/** What is said in a line of a diagnosis: its first cause; null where nothing is wrong, or nothing is proven of an attempt that did not end badly. */
+export function headline({ document, attempt }: Diagnosis, attempts: Run["attempts"]): { cause: Cause | null; outcome: "failed" | "degraded" } | null {
   const { outcome, causes = [] } = document;
   if (outcome !== "failed" && outcome !== "degraded") return null;
-  if (!causes.length && outcome === "degraded") return null;
+  const state = attempts.find(({ number }) => number === attempt)?.state;
+  if (!causes.length && (outcome === "degraded" || state === undefined || state === "finished" || LIVE.has(state))) return null;
   return { cause: causes[0] ?? null, outcome };
 }
 

@@ -9,7 +9,7 @@ import "./diagnosis-banner.css";
 
 export function DiagnosisBanner({ run }: { run: Run }) {
   const diagnosis = useDiagnosis(run, null).value?.diagnosis;
-  const said = diagnosis && headline(diagnosis);
+  const said = diagnosis && headline(diagnosis, run.attempts);
   if (!said) return null;
   const { cause, outcome } = said;
   const newest = run.attempts.at(-1)?.number;
