@@ -23,7 +23,7 @@ import "./clusters.css";
 import "../parts/facts.css";
 import "./run.css";
 
-const POLL_MS = 2000;
+const POLL_MS = 3000;
 
 export function ClusterView({ cluster: named }: { cluster: string }) {
   const { value: cluster, problem, reload } = usePolled(named, POLL_MS, (signal) => get<Cluster>(clusterPath(named), { signal }));
@@ -55,8 +55,12 @@ function NoCluster({ named }: { named: string }) {
     <main class="clusters">
       <Empty title="No such cluster">
         <p>
-          There is no cluster <code>{named}</code> on this server (any more).
+          This server has not made a cluster <code>{named}</code>, or it was deleted. Of a Slurm that was not made here only jobs and nodes are
+          known.
         </p>
+        <a class="button" href={href(jobsPlace(named))}>
+          Jobs of {named}
+        </a>
         <a class="button" href={href({ view: "clusters" })}>
           All clusters
         </a>
@@ -192,7 +196,7 @@ function OperationSteps({ operation }: { operation: Operation }) {
 /** How many wait and run. */
 function Queue({ cluster }: { cluster: string }) {
   const ask = (state: string, signal: AbortSignal) => get<JobPage>(clusterPath(cluster, "jobs"), { query: { state, since: "1h", limit: 1 }, signal });
-  const { value, problem } = usePolled(`${cluster} queue`, POLL_MS * 2, (signal) => Promise.all([ask("running", signal), ask("queued", signal)]));
+  const { value, problem } = usePolled(`${cluster} queue`, POLL_MS, (signal) => Promise.all([ask("running", signal), ask("queued", signal)]));
   const [running, queued] = value ?? [];
   return (
     <p class="row wrap" aria-label="Queue" role="group">

@@ -13,7 +13,7 @@ import { jobsPlace } from "../state/url";
 import { ago, between, duration, moment } from "../words";
 import "./clusters.css";
 
-const POLL_MS = 3000;
+const POLL_MS = 5000;
 
 export function ClustersView() {
   const { value: clusters, problem, reload } = usePolled("clusters", POLL_MS, (signal) => get<Cluster[]>("clusters", { signal }));

@@ -6,7 +6,7 @@ import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { useJobs } from "../state/jobs";
 import { adjust, go, href } from "../state/place";
-import { JOB_SPANS, JOB_STATES, type JobsPlace, jobsPlace } from "../state/url";
+import { JOB_SPANS, JOB_STATES, type JobsPlace, jobsPlace, type Place } from "../state/url";
 import { count } from "../words";
 import { JobTable } from "./job-table";
 import "./clusters.css";
@@ -20,19 +20,20 @@ export function JobsView({ place }: { place: JobsPlace }) {
   const search = useRef<HTMLInputElement>(null);
   const items = page?.items ?? [];
   const current = items[cursor];
+  const above: Place = place.cluster === "host" ? { view: "clusters" } : { view: "cluster", cluster: place.cluster };
   const move = (by: number) => setCursor(Math.max(0, Math.min(items.length - 1, cursor + by)));
   useKeys({
     "/": () => search.current?.focus(),
     j: () => move(1),
     k: () => move(cursor < 0 ? 1 : -1),
     Enter: () => current && go({ view: "job", cluster: place.cluster, job: current.id }),
-    u: () => go({ view: "cluster", cluster: place.cluster }),
+    u: () => go(above),
   });
   return (
     <main class="runs">
       <div class="runs-bar">
         <h1 class="row">
-          <a class="faint" href={href(place.cluster === "host" ? { view: "clusters" } : { view: "cluster", cluster: place.cluster })}>
+          <a class="faint" href={href(above)}>
             {place.cluster}
           </a>
           <span class="faint" aria-hidden="true">
