@@ -359,7 +359,8 @@ class Server:
     def _problems(self) -> list[str]:
         free = shutil.disk_usage(self.folder.path).free
         low = [f"{free >> 20} MiB are free on the data folder's disk"] if free < LOW_DISK_BYTES else []
-        return low + ([self.routes.problem] if self.routes.problem else [])
+        problem = self.routes.problem
+        return [*low, *([problem] if problem else [])]
 
     def _backup(self, path: str | None) -> Backup:
         return backup(

@@ -207,7 +207,7 @@ def test_silences_end_by_themselves_and_for_those_who_see_their_project(outbox):
 
 
 def test_attempts_to_tell_become_rarer():
-    assert [backoff_s(tries) for tries in (0, 1, 2)] == [5, 10, 20]
+    assert [backoff_s(tries) for tries in (0, 1, 2)] == [2, 4, 8]
     assert backoff_s(1000) == LAST_RETRY_S
 
 

@@ -25,7 +25,7 @@ from stepward.store.catalog.notices import SENT, SILENCED, Outbox, Waiting
 US = 1_000_000
 NEWS_US = 3600 * US
 """What was seen longer ago is no news: of a spool that comes days later nobody is woken."""
-FIRST_RETRY_S, LAST_RETRY_S = 5.0, 600.0
+FIRST_RETRY_S, LAST_RETRY_S = 2.0, 600.0
 GIVEN_UP_US = 86_400 * US
 """A message that did not arrive within a day is given up."""
 LOOK_S = 0.5

@@ -16,6 +16,7 @@ A file with one wrong route is refused whole; the routes that it had before stay
 
 import os
 import re
+import threading
 import tomllib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -54,7 +55,14 @@ class Routes:
         self._path, self._outbox, self._told = f"{data}/{FILE}", outbox, told
         self._seen: tuple[int, int] | None = None
         self._of_file: tuple[LiveRoute, ...] = ()
-        self.problem: str | None = None
+        self._problem: str | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the file is not taken, if it is not."""
+        self._look()
+        return self._problem
 
     def all(self) -> list[LiveRoute]:
         """Every route; one of the file takes the place of one of the same name."""
@@ -64,10 +72,14 @@ class Routes:
         return [named[name] for name in sorted(named)]
 
     def _look(self) -> None:
+        with self._lock:
+            self._read()
+
+    def _read(self) -> None:
         try:
             status = os.stat(self._path)
         except OSError:
-            self._seen, self._of_file, self.problem = None, (), None
+            self._seen, self._of_file, self._problem = None, (), None
             return
         seen = (status.st_mtime_ns, status.st_size)
         if seen == self._seen:
@@ -77,10 +89,10 @@ class Routes:
             with open(self._path, "rb") as file:
                 routes = parse_routes(file.read(MAX_BYTES + 1))
         except (OSError, StepwardError) as error:
-            self.problem = f"{FILE} is not taken: {error}"
-            self._told(self.problem)
+            self._problem = f"{FILE} is not taken: {error}"
+            self._told(self._problem)
             return
-        self.problem = None
+        self._problem = None
         self._of_file = tuple(LiveRoute(route, status.st_mtime_ns // 1000, True) for route in routes)
 
 

@@ -41,9 +41,10 @@ def post(route: NoticeRoute, id: str, body: Mapping[str, Any]) -> Failure | None
         connection = http.client.HTTPConnection(host, port, timeout=route.timeout_s)
     # A receiver that has the message already knows it by its id.
     headers = {"Content-Type": "application/json", "User-Agent": "stepward", "Idempotency-Key": id}
+    late = threading.Event()
     try:
         with contextlib.closing(connection):
-            cut = threading.Timer(route.timeout_s, _cut, [connection])
+            cut = threading.Timer(route.timeout_s, _cut, [connection, late])
             cut.daemon = True
             cut.start()
             try:
@@ -52,7 +53,7 @@ def post(route: NoticeRoute, id: str, body: Mapping[str, Any]) -> Failure | None
             finally:
                 cut.cancel()
     except (OSError, http.client.HTTPException) as error:
-        return Failure(f"{host}: {_named(error)}")
+        return Failure(f"{host}: {'no answer in time' if late.is_set() else _named(error)}")
     if 200 <= answer.status < 300:
         return None
     after = answer.getheader("Retry-After") or ""
@@ -87,8 +88,9 @@ def run(route: NoticeRoute, content: Mapping[str, Any]) -> Failure | None:
     return Failure(f"{route.argv[0]} ended with {process.returncode}" + (f": {words}" if words else ""))
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
     """End an exchange that goes on, byte by byte, beyond its time."""
+    late.set()
     with contextlib.suppress(OSError, AttributeError):
         connection.sock.shutdown(socket.SHUT_RDWR)
 
