@@ -1,1 +1,1 @@
-"""Response: what follows from what was seen. So far people are told (``notices``)."""
+"""Response: what follows from what was seen: people are told (``notices``), jobs leave broken nodes (``restarting``)."""
