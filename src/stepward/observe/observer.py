@@ -131,20 +131,24 @@ class Observer:
         while not self._stopped.is_set():
             self._wake.wait(SECOND_S)
             self._wake.clear()
-            with self._lock:
-                rows, self._queue, self._points = self._queue, deque(), 0
-                missed, self._missed = self._missed, set()
-                anew, self._judged_anew = self._judged_anew, set()
-            for project, run in missed:
-                self._run(project, run).stale = True
-            for watched in self._runs.values():
-                watched.stale |= watched.project in anew
-            for row in rows:
-                self._guarded(row.frame.run, partial(self._take, row))
+            self.turn()
             now = self._clock()
             if now - second >= SECOND_S * 1e6:
                 second = now
-                self._second(now)
+                self.look(now)
+
+    def turn(self) -> None:
+        """Take what waits; the thread's own work, as ``look``."""
+        with self._lock:
+            rows, self._queue, self._points = self._queue, deque(), 0
+            missed, self._missed = self._missed, set()
+            anew, self._judged_anew = self._judged_anew, set()
+        for project, run in missed:
+            self._run(project, run).stale = True
+        for watched in self._runs.values():
+            watched.stale |= watched.project in anew
+        for row in rows:
+            self._guarded(row.frame.run, partial(self._take, row))
 
     def _guarded(self, run: str, work: Callable[[], None]) -> None:
         """A run that makes us stumble is read anew; the others go on."""
@@ -196,7 +200,8 @@ class Observer:
         watched.touched_at = self._clock()
         self._keep(watched, said)
 
-    def _second(self, now: int) -> None:
+    def look(self, now: int) -> None:
+        """Once a second: output, ends, the passing of time, and what has to be read again."""
         runs = list(self._runs.values())
         for watched in runs:
             if watched.stale:
