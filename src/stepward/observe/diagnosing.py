@@ -45,10 +45,12 @@ class _Wanted:
 
     def __init__(self, run: str, attempt: str) -> None:
         self.run, self.attempt = run, attempt
-        self.about: set[str] = set()
-        """Events (as the catalog names them); empty: the attempt itself."""
+        self.about: dict[str, int] = {}
+        """Events (as the catalog names them; empty: the attempt itself), and when something was said of each, µs."""
         self.heard_at = self.due_at = 0
         self.made, self.again = False, 0
+        self.fresh = True
+        """Whether something was said of it since it was last looked at."""
         self.weight = (0, 0, 0)
         self.told: Counter[str] = Counter()
 
@@ -92,7 +94,7 @@ class Diagnosing:
         """Hear what detectors say."""
         for event in events:
             if event.certainty is Certainty.CONFIRMED and event.type not in WITHOUT:
-                self._want(run, event.attempt, event_id(event.id))
+                self._want(run, event.attempt, event_id(event.id), event.detected_at)
 
     def follow_changes(self, changes: Iterable[Change]) -> None:
         """Hear which runs changed: an attempt of theirs may have ended."""
@@ -111,7 +113,7 @@ class Diagnosing:
             raise NotFound(f"{run} has no such attempt", code="no_such_attempt")
         return resource(self._make(known, frozenset({""})))
 
-    def _want(self, run: str, attempt: str, about: str) -> None:
+    def _want(self, run: str, attempt: str, about: str, said_at: int) -> None:
         now = self._clock()
         with self._lock:
             wanted = self._wanted.get((run, attempt))
@@ -121,27 +123,37 @@ class Diagnosing:
             if wanted.told[about] > MOST_TOLD:
                 return
             if wanted.made or not wanted.about:
-                wanted.made, wanted.again, wanted.about = False, 0, set()
+                wanted.made, wanted.again, wanted.about = False, 0, {}
                 wanted.due_at = now + SETTLE_US
-            wanted.about.add(about)
+            wanted.about[about] = said_at
+            wanted.fresh = True
             wanted.heard_at = now
 
     def _work(self) -> None:
         self._ends(None)
         while not self._stopped.wait(LOOK_S):
-            with self._lock:
-                changed, self._changed = self._changed, set()
-            if changed:
-                self._ends(sorted(changed))
-            while not self._stopped.is_set() and (wanted := self._next()) is not None:
-                self._handle(wanted)
+            self.look()
+
+    def look(self) -> None:
+        """Do all that is due now."""
+        with self._lock:
+            changed, self._changed = self._changed, set()
+        if changed:
+            self._ends(sorted(changed))
+        while not self._stopped.is_set() and (wanted := self._next()) is not None:
+            self._handle(wanted)
 
     def _ends(self, runs: Sequence[str] | None) -> None:
+        now = self._clock()
         try:
-            for end in self._diagnoses.due(of=runs, since_us=self._clock() - PAST_US):
-                self._want(end.run, end.attempt, "")
+            for end in self._diagnoses.due(of=runs, since_us=now - PAST_US):
+                self._want(end.run, end.attempt, "", now)
         except StepwardError as error:
             _log.warning("%s", error)
+            with self._lock:
+                self._changed.update(runs or ())
+        except Exception:
+            _log.exception("looking for ends failed")
 
     def _next(self) -> _Wanted | None:
         """The one to do now: first what has no diagnosis yet, of those what was heard of last."""
@@ -151,18 +163,13 @@ class Diagnosing:
             return max(ready, key=lambda wanted: (not wanted.made, wanted.heard_at), default=None)
 
     def _handle(self, wanted: _Wanted) -> None:
+        with self._lock:
+            said, wanted.fresh = dict(wanted.about), False
+        weight: tuple[int, int, int] | None = None
         try:
             known = self._diagnoses.known(wanted.run, wanted.attempt)
-            if known is None:
-                self._forget(wanted)
-                return
-            with self._lock:
-                if known.state not in ENDED_BADLY and "" in wanted.about:
-                    # It was lost, and came back.
-                    wanted.about.discard("")
-                    self._diagnoses.drop(known.run, known.key)
-                about = frozenset(wanted.about)
-            if not about:
+            about = frozenset[str]() if known is None else self._news(wanted, known, said)
+            if known is None or not about:
                 self._forget(wanted)
                 return
             weight = self._gathering.weight(known)
@@ -173,23 +180,39 @@ class Diagnosing:
             self._later(wanted, weight)
         except StepwardError as error:
             _log.warning("%s is not diagnosed now: %s", wanted.run, error)
-            self._later(wanted, wanted.weight)
+            self._later(wanted, None)
         except Exception:
             _log.exception("diagnosing %s failed", wanted.run)
             self._forget(wanted)
 
-    def _later(self, wanted: _Wanted, weight: tuple[int, int, int]) -> None:
+    def _news(self, wanted: _Wanted, known: KnownAttempt, said: dict[str, int]) -> frozenset[str]:
+        """What a diagnosis is to be made for."""
+        if known.state not in ENDED_BADLY and said.pop("", None) is not None:
+            # It was lost, and came back.
+            self._diagnoses.drop(known.run, known.key)
+        # After a start a live run is read again, and says what is known: only what was said since is news.
+        have = {} if wanted.made else self._diagnoses.made(known.run, known.key, VERSION)
+        return frozenset(event for event, at in said.items() if have.get(event, at - 1) < at)
+
+    def _later(self, wanted: _Wanted, weight: tuple[int, int, int] | None) -> None:
+        """Look again after a while; ``weight`` is None where nothing could be made."""
         with self._lock:
-            if wanted.again >= len(AGAIN_US):
+            if wanted.fresh:
+                wanted.due_at = self._clock() + SETTLE_US
+            elif wanted.again >= len(AGAIN_US):
                 self._wanted.pop((wanted.run, wanted.attempt), None)
-                return
-            wanted.made, wanted.weight = True, weight
-            wanted.due_at = self._clock() + AGAIN_US[wanted.again]
-            wanted.again += 1
+            else:
+                if weight is not None:
+                    wanted.made, wanted.weight = True, weight
+                wanted.due_at = self._clock() + AGAIN_US[wanted.again]
+                wanted.again += 1
 
     def _forget(self, wanted: _Wanted) -> None:
         with self._lock:
-            self._wanted.pop((wanted.run, wanted.attempt), None)
+            if wanted.fresh:
+                wanted.due_at = self._clock() + SETTLE_US
+            else:
+                self._wanted.pop((wanted.run, wanted.attempt), None)
 
     def _make(self, known: KnownAttempt, about: frozenset[str]) -> Kept:
         with self._making:
@@ -213,7 +236,7 @@ class Diagnosing:
     def _window(self, known: KnownAttempt, about: frozenset[str]) -> Window:
         """From the first event that it is about to the end, or to now; without one the end alone, or now."""
         until = known.ended_at if known.ended_at is not None else self._clock()
-        begins = [int(str(event["started_at"])) for event in known.events if event["id"] in about]
+        begins = [event["started_at"] for event in known.events if event["id"] in about]
         return Window(min([*begins, until]), max(until, *begins) if begins else until)
 
     def _link(self, document: Document, inputs: Inputs) -> None:

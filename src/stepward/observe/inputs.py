@@ -5,7 +5,7 @@ Everything is bounded: of long output its head and tail are read, of metrics the
 
 import signal
 from math import isfinite, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stepward.detect.series import median
 from stepward.detect.signals import Certainty, Detected
@@ -94,18 +94,18 @@ class Gathering:
         """The inputs for one attempt; ``about`` are the events that must be among those it takes."""
         sources, names = self._sources(attempt, window)
         places = {source.name: source.place for source in sources}
-        events = [event for row in attempt.events if _matters(event := _event(row, names), window, about)]
+        events = [_event(row, names) for row in attempt.events]
         statements, charts = self._statements(attempt, window)
         return Inputs(
             sources=[*sources],
             exits=_exits(attempt),
-            events=events,
+            events=[event for event in events if _matters(event, window, about)],
             statements=statements,
             scheduler=_scheduler(attempt),
             places=places,
             charts=charts,
             ranks=attempt.places,
-            seen={seen_from(event.id): str(row["id"]) for row in attempt.events for event in [_event(row, names)]},
+            seen={seen_from(event.id): event.id for event in events},
         )
 
     def weight(self, attempt: KnownAttempt) -> tuple[int, int, int]:
@@ -212,27 +212,26 @@ def _scheduler(attempt: KnownAttempt) -> SchedulerVerdict:
     return stands(attempt.state)
 
 
-def _event(row: dict[str, object], names: dict[str, str]) -> Detected:
+def _event(row: dict[str, Any], names: dict[str, str]) -> Detected:
     """A stored event as its detector said it; the line that made it is named as the stream's source is."""
-    data = row["data"] if isinstance(row["data"], dict) else {}
+    data = row["data"]
     figures = dict(data.get("figures") or {})
-    source = figures.get("source")
-    if isinstance(source, str):
+    if isinstance(source := figures.get("source"), str):
         figures["source"] = names.get(source, source)
     return Detected(
-        id=str(row["id"]),
-        type=str(row["type"]),
-        certainty=Certainty(str(row["certainty"])),
-        detector=str(row["detector"]),
-        started_at=int(str(row["started_at"])),
-        detected_at=int(data.get("detected_at") or 0),
-        attempt=str(row["attempt"]),
-        ended_at=None if row["ended_at"] is None else int(str(row["ended_at"])),
+        id=row["id"],
+        type=row["type"],
+        certainty=Certainty(row["certainty"]),
+        detector=row["detector"],
+        started_at=row["started_at"],
+        detected_at=data.get("detected_at") or 0,
+        attempt=row["attempt"],
+        ended_at=row["ended_at"],
         ranks=tuple(data.get("ranks") or ()),
         nodes=tuple(data.get("nodes") or ()),
         devices=tuple(data.get("devices") or ()),
-        severity=str(row["severity"]),
-        title=str(row["title"]),
+        severity=row["severity"],
+        title=row["title"],
         data=figures,
     )
 

@@ -5,7 +5,7 @@ same takes its place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -58,7 +58,7 @@ class KnownAttempt(NamedTuple):
     exits: list[KnownExit]
     nodes: list[str]
     places: dict[int, str]
-    events: list[dict[str, object]]
+    events: list[dict[str, Any]]
     failed_nodes: list[str]
     job: tuple[str, int] | None
 
@@ -181,6 +181,14 @@ class Diagnoses:
                 return False
             upsert(connection, diagnoses, rows)
         return True
+
+    def made(self, run: str, attempt: str, version: int) -> dict[str, int]:
+        """Event -> when its diagnosis was made, of those of a version."""
+        query = sa.select(diagnoses.c.event, diagnoses.c.made_at).where(
+            diagnoses.c.run == run, diagnoses.c.attempt == attempt, diagnoses.c.version == version
+        )
+        with self._database.read() as connection:
+            return {row.event: row.made_at for row in connection.execute(query)}
 
     def drop(self, run: str, attempt: str) -> None:
         """Forget the diagnosis of an attempt that did not end badly after all; those of its events stay."""
