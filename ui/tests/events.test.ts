@@ -87,7 +87,8 @@ describe("marks", () => {
     const mark = (from: number, to = from) => ({ from, to, event: event() });
     expect(widened([0, 100], [])).toEqual([0, 100]);
     expect(widened([0, 100], [mark(-5), mark(104, 110)])).toEqual([-5, 110]);
-    expect(widened([0, 100], [mark(1e6), mark(90, Infinity)])).toEqual([0, 115]);
+    expect(widened([0, 100], [mark(1e6), mark(90, Infinity)])).toEqual([0, 100]);
+    expect(widened([0, 100], [mark(90, 1e6)])).toEqual([0, 115]);
     expect(flags([mark(1e6)], { range: [0, 115], width: 300, whole: true })).toMatchObject([{ at: 1 }]);
     expect(flags([mark(1e6)], { range: [0, 115], width: 300, whole: false })).toEqual([]);
   });

@@ -138,7 +138,7 @@ def test_odd_numbers_and_names_are_shown_right(server: Server, told: str, page: 
 
 
 def test_the_crosshair_is_shared_and_the_tooltip_exact(server: Server, told: str, page: Page, shot) -> None:
-    page.goto(f"{server.url}/runs/{told}?match=train%7Codd/far&by=rank")
+    page.goto(f"{server.url}/runs/{told}?match=train%7Codd/far&by=rank&marks=0")
     chart = card(page, "train/loss")
     box = chart.locator(".u-over").bounding_box()
     assert box is not None

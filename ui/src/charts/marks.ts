@@ -47,8 +47,9 @@ const ROOM = 0.15;
 /** The range of a chart's points with room for what happened before the first and after the last: a crash has no points. */
 export function widened([low, high]: Range, marks: readonly Mark[]): Range {
   const room = (high - low) * ROOM;
-  const begins = marks.map(({ from }) => Math.max(from, low - room));
-  const ends = marks.map(({ from, to }) => Math.min(to === Infinity ? from : to, high + room));
+  const near = marks.filter(({ from }) => from >= low - room && from <= high + room);
+  const begins = near.map(({ from }) => from);
+  const ends = near.map(({ from, to }) => (to === Infinity ? from : Math.min(to, high + room)));
   return [Math.min(low, ...begins), Math.max(high, ...ends)];
 }
 

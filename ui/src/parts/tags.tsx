@@ -30,7 +30,7 @@ export function Tags({ tags, onChange }: Props) {
   if (!onChange) return <span class="tags">{list}</span>;
   return (
     <button class="quiet tags" aria-label={tags.length ? undefined : "Add tags"} onClick={(event) => (event.stopPropagation(), edit(true))}>
-      {list.length ? [<Hint key="hint" of="tags" />, ...list] : <span class="add faint"><Glyph name="plus" /> tag</span>}
+      {list.length ? [<Hint key="hint" of="tags" />, ...list] : <span class="add faint"><Glyph name="plus" /> tags</span>}
     </button>
   );
 }
