@@ -242,7 +242,15 @@ def _busy_rank(reading: Reading) -> None:
     for rank, activity in candidates:
         if reading.progress.after(activity.line.source, activity.line.number, None) > 0:
             continue
+        if any(_broke(one, rank, activity) for one in reading.clues):
+            continue
         reading.clues.append(_work(rank, activity))
+
+
+def _broke(one: Clue, rank: int | None, activity: Activity) -> bool:
+    """Whether the rank that was at long work says after it what broke: then nobody waited for the work."""
+    later = one.source == activity.line.source and one.line > activity.line.number
+    return later and rank is not None and one.rank == rank and one.role is Role.ROOT and one.dismissed is None
 
 
 def _idle_rank(reading: Reading) -> None:

@@ -225,8 +225,8 @@ def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
     """Rows to series: one per column (or per ``name``/``value`` pair), rank and node."""
     series: dict[tuple[str, Any, Any, Any], tuple[list[float], Line]] = {}
     for row, line in rows:
-        rank, node = row.get("rank"), row.get("node") or row.get("host") or row.get("hostname")
-        device = row.get("device", row.get("gpu"))
+        rank, node = row.get("rank"), _name(row.get("node") or row.get("host") or row.get("hostname"))
+        device = _name(row.get("device", row.get("gpu")))
         named = row.get("metric") or row.get("name")
         pairs = [(str(named), row.get("value"))] if named and "value" in row else list(row.items())
         if named and isinstance(row.get("values"), list):
@@ -239,6 +239,11 @@ def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
         for (name, rank, node, device), (values, line) in series.items()
         for one in _course(name, values, line, (rank, node, device)) or _named(name, values, line, rank=rank, node=node)
     ]
+
+
+def _name(value: Any) -> str | None:
+    """A name of something; None for what is no name."""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 def _course(name: str, values: list[float], line: Line, place: tuple[Any, Any, Any]) -> list[Statement]:

@@ -35,7 +35,8 @@ _VICTIM = re.compile(
 _UNHEALTHY = re.compile(r"/task:(\d+)")
 _BUSY = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in table("activities")["work"].items()}
 _OVER = re.compile(
-    r"error|exception|traceback|fail|timeout|timed out|\bdone\b|finished|complete|saved .{0,80} in ", re.IGNORECASE
+    r"error|exception|traceback|fail|timeout|timed out|\bdone\b|finished|complete|succeed|saved .{0,80} in ",
+    re.IGNORECASE,
 )
 """Work of which this is said is no longer going on."""
 _STEMS: list[str] = table("activities")["prefilter"]["stems"]

@@ -57,7 +57,7 @@ _END = re.compile(
     r"^(?:done|finished|complete)\b.{0,60}$|completed successfully|successfully (?:finished|completed)|"
     r"Trainer\.fit.? stopped|stop requested|"
     r"saved final|final (?:model|checkpoint|weights) (?:saved|written|exported)|wrote .{0,60}final|"
-    r"\(end of training\)|early stopping",
+    r"\(end of training\)|early stopping|^=* ?\d+ passed\b[^=]{0,80} in [\d.]+ ?s\b",
     re.IGNORECASE,
 )
 _SAVED = re.compile(
@@ -69,7 +69,7 @@ STALLED = 3.0
 LONGEST = 1500
 """Characters beyond which no trainer goes in a line of progress."""
 _NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)
-_END_STEMS = ("train", "finish", "complet", "done", "exit", "reach", "max_", "final", "stop")
+_END_STEMS = ("train", "finish", "complet", "done", "exit", "reach", "max_", "final", "stop", "passed")
 _CAUSES = [
     (re.compile(r"data|load|fetch|input", re.I), "input_bound", Role.ROOT, 0.0),
     (re.compile(r"ckpt|checkpoint|save", re.I), "checkpoint_stall", Role.ROOT, 0.0),

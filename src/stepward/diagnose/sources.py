@@ -75,7 +75,8 @@ class Source:
     def _whole_lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         rest, skipping, first = b"", False, True
         decoder: Any = None
-        while data := stream.read(CHUNK):
+        for given in _pieces(stream):
+            data = given
             if first:
                 decoder, first = self._decoder(data), False
             if decoder is not None:
@@ -111,6 +112,25 @@ class Source:
             return None
         self.encoding = name
         return codecs.getincrementaldecoder(name)("replace")
+
+
+def _pieces(stream: Any) -> Iterator[bytes]:
+    """What a stream gives, in pieces of ``CHUNK`` bytes; of one that is torn, what came before the tear."""
+    read = getattr(stream, "read1", stream.read)
+    while True:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < CHUNK and (data := read(CHUNK - size)):
+                parts.append(data)
+                size += len(data)
+        except Exception:
+            if parts:
+                yield b"".join(parts)
+            raise
+        if not parts:
+            return
+        yield b"".join(parts) if len(parts) > 1 else parts[0]
 
 
 def _is_pipe(path: str) -> bool:
