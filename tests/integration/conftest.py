@@ -81,10 +81,15 @@ class Lab:
         for node in self.nodes:
             self.provider.power_on(node)
         self.wait(lambda: not self.run("squeue", "-h").strip())
+        self.wait(self._resumed)
+
+    def _resumed(self) -> bool:
+        """Whether all nodes are idle; else resumes them. Again and again: Slurm sets a node down that registers with a
+        later boot after it was resumed."""
         out = [node for node, state in self.node_states().items() if node in self.nodes and state != "idle"]
-        if out:
-            self.run("scontrol", "update", f"nodename={','.join(out)}", "state=resume", check=False)
-        self.wait(lambda: all(self.node_states()[node] == "idle" for node in self.nodes))
+        for node in out:
+            self.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+        return not out
 
     def impatient(self) -> str:
         """A slurm.conf for commands that ask a controller which is dead on purpose: they give up after 2 s, not 10."""
