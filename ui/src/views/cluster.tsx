@@ -138,11 +138,11 @@ function Delete({ cluster: { name }, onClose }: { cluster: Cluster; onClose(): v
       <p>Its jobs end, and its daemons, accounting and files go. Runs and what was measured stay.</p>
       {problem && <ProblemNote problem={problem} />}
       {plan && (
-        <ul class="plan">
-          {plan.changes.map((change) => (
-            <li key={change}>{change}</li>
+        <ol class="plan">
+          {plan.steps.map(({ key, title }) => (
+            <li key={key}>{title}</li>
           ))}
-        </ul>
+        </ol>
       )}
     </Confirm>
   );

@@ -7,6 +7,7 @@ import { copy } from "../parts/copy";
 import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { Tail } from "../parts/tail";
+import { plainState } from "../state/clusters";
 import { lasting } from "../state/jobs";
 import { plain } from "../state/lines";
 import { now } from "../state/now";
@@ -164,7 +165,7 @@ function Attempts({ attempts, cluster }: { attempts: JobAttempt[]; cluster: stri
                 </td>
                 <td class="number">{lasting(attempt, now.value)}</td>
                 <td>{attempt.signal ?? attempt.exit_code ?? ""}</td>
-                <td class="words-cell">{attempt.reason}</td>
+                <td class="words-cell">{[told(attempt), attempt.reason].filter(Boolean).join(", ")}</td>
               </tr>
             ))}
           </tbody>
@@ -172,6 +173,12 @@ function Attempts({ attempts, cluster }: { attempts: JobAttempt[]; cluster: stri
       </div>
     </section>
   );
+}
+
+/** Slurm's word where it says more than ours: a launch that was requeued is `cancelled` for us. */
+function told({ state, slurm_state }: JobAttempt): string {
+  const word = plainState(slurm_state.toLowerCase());
+  return ["pending", "running", "completed", state as string].includes(word) ? "" : word;
 }
 
 const TAIL = 100;
