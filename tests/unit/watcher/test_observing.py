@@ -85,6 +85,12 @@ def test_the_same_submission_is_the_same_job_though_it_is_rounded_otherwise():
     assert not observing.used_again(known((1, "COMPLETED")), record("COMPLETED", submitted=2))
 
 
+def test_a_requeue_that_is_submitted_once_more_when_its_last_launch_has_ended_is_the_same_launch():
+    waiting = record("PENDING", restarts=1, submitted=13)
+    assert not observing.used_again(known((1, "REQUEUED"), (9, "")), waiting)
+    assert observing.used_again(known((1, "REQUEUED"), (9, "COMPLETED")), waiting)
+
+
 def test_accounting_tells_launches_by_their_submission():
     rows = [record("NODE_FAIL", restarts=None), record("REQUEUED", restarts=None, submitted=5)]
     rows.append(record("COMPLETED", restarts=None, submitted=9))

@@ -167,6 +167,22 @@ def test_without_accounting_a_dead_node_tells_that_it_was_lost():
     assert of(said, Exit)[0].state == State.LOST
 
 
+def test_a_job_that_slurm_forgot_is_lost():
+    story = Story()
+    story.runs(16, 15)
+    (end,) = of(story.ends(telling.FORGOTTEN, State.LOST, 700, 25), Exit)
+    assert (end.state, end.reason) == (State.LOST, "Slurm knows it no more, and accounting has no end of it")
+
+
+def test_a_launch_is_known_by_its_last_submission():
+    story = Story(1)
+    story.waits("None", 11)
+    story.sees("PENDING", State.QUEUED, 15, submitted_at=14 * S)
+    assert story.job.last.submitted_at == 14 * S
+    story.runs(20, 19)
+    assert story.job.last.submitted_at == 14 * S
+
+
 def test_a_program_that_asks_to_be_started_again_was_preempted():
     said = Story().ends("REQUEUED", State.CANCELLED, 30, 25, requeued=True, exit_code=75)
     assert (events(said)["slurm-requeued-0"].data["by"], of(said, Exit)[0].state) == ("slurm", State.PREEMPTED)

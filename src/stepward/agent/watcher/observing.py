@@ -137,12 +137,15 @@ def from_accounting(known: Job | None, rows: Sequence[SlurmJob]) -> Sighting:
 
 
 def used_again(known: Job, record: SlurmJob) -> bool:
-    """Whether a record of the queue is of another job that got the id of a known one: submitted later, requeued no more often."""
+    """Whether a record of the queue is of another job that got the id of a known one: submitted later, requeued no more often.
+
+    A requeued job is submitted anew twice: when it is asked for, and when the launch before has ended at last.
+    """
     if not known.launches:
         return False
     number, last = record.restarts or 0, known.last
     newer = (record.submitted_at or 0) > (last.submitted_at or 0) + SAME_SUBMIT_US
-    return number < last.number or (number == last.number and newer)
+    return number < last.number or (number == last.number and newer and (number == 0 or known.ended))
 
 
 def own_rows(known: Job, rows: Sequence[SlurmJob]) -> list[SlurmJob]:

@@ -22,6 +22,8 @@ _NOT_LOOKED_AT = frozenset({"", "None"})
 _BY_SLURM = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "LAUNCH_FAILED"})
 """Ends after which Slurm itself, not a person, starts a job again."""
 _LOST = ("NODE_FAIL", "BOOT_FAIL")
+FORGOTTEN = "FORGOTTEN"
+"""Our word, where Slurm has none, for a job that it does not know any more."""
 STEPWARD_REASON = "stepward:"
 DEAD_REASON = "stepward:infrastructure:heartbeat:"
 """Of nodes that were set down since they were dead (``clusters.health``)."""
@@ -53,6 +55,9 @@ def tell(job: Job, launch: Launch, record: SlurmJob, now: int, around: Surroundi
     if launch.state is None and not launch.end:
         said.append(("config", _description(job, launch, record, around.cluster)))
         events += _submission(job, launch, record, now)
+    elif launch.started_at is None and record.submitted_at is not None:
+        # Slurm sets it once more when the launch before has ended at last.
+        launch.submitted_at = record.submitted_at
     if record.state is State.QUEUED:
         said += _queue(launch, record, events, now)
     else:
@@ -239,7 +244,8 @@ def _end(
     if requeued:
         launch.happened.append(_requeue(launch, by, at))
     events += launch.happened
-    state = job_state(record.slurm_state, requeued_by_slurm=by != "user")
+    known = record.slurm_state != FORGOTTEN
+    state = job_state(record.slurm_state, requeued_by_slurm=by != "user") if known else record.state
     launch.exit = _exit(record, state, at, failed, final=not requeued)
     return [("exit", launch.exit)]
 
@@ -311,7 +317,7 @@ def _end_words(record: SlurmJob, failed: dict[str, str]) -> str | None:
         "PREEMPTED": "preempted by a job of higher priority",
         "REQUEUED": "requeued",
         "REVOKED": "revoked: it runs on another cluster",
-        "FORGOTTEN": "Slurm knows it no more, and accounting has no end of it",
+        FORGOTTEN: "Slurm knows it no more, and accounting has no end of it",
     }
     return words.get(word)
 

@@ -187,7 +187,7 @@ class Watcher:
             id=job.name,
             number=0,
             state=State.LOST,
-            slurm_state="FORGOTTEN",
+            slurm_state=telling.FORGOTTEN,
             submitted_at=last.submitted_at,
             started_at=last.started_at,
             nodes=last.nodes,
