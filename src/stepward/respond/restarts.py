@@ -150,7 +150,8 @@ def _follow(view: JobView) -> list[Decision]:
     """The newest attempt, where infrastructure ended the one before it."""
     newest = view.attempts[-1]
     before = view.attempts[-2] if len(view.attempts) > 1 else None
-    if before is None or not view.nodes or not (before.lost_nodes or before.number in view.moved):
+    begun = bool(view.nodes) and newest.state is not State.QUEUED
+    if before is None or not begun or not (before.lost_nodes or before.number in view.moved):
         return []
     lost = f"{', '.join(before.lost_nodes)} failed" if before.lost_nodes else "it was moved off a sick node"
     why = f"attempt {before.number} ended because {lost}"
