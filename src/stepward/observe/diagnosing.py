@@ -187,11 +187,12 @@ class Diagnosing:
 
     def _news(self, wanted: _Wanted, known: KnownAttempt, said: dict[str, int]) -> frozenset[str]:
         """What a diagnosis is to be made for."""
-        if known.state not in ENDED_BADLY and said.pop("", None) is not None:
-            # It was lost, and came back.
-            self._diagnoses.drop(known.run, known.key)
         # After a start a live run is read again, and says what is known: only what was said since is news.
         have = {} if wanted.made else self._diagnoses.made(known.run, known.key, VERSION)
+        if known.state not in ENDED_BADLY and "" in said.keys() | have.keys():
+            # It was lost, and came back.
+            said.pop("", None)
+            self._diagnoses.drop(known.run, known.key)
         return frozenset(event for event, at in said.items() if have.get(event, at - 1) < at)
 
     def _later(self, wanted: _Wanted, weight: tuple[int, int, int] | None) -> None:

@@ -1,6 +1,7 @@
 """When a diagnosis is made, and for what: over real stores, on a clock that tests set."""
 
 import pytest
+import sqlalchemy as sa
 
 from stepward.detect.signals import Certainty, Detected
 from stepward.errors import NotFound
@@ -13,9 +14,11 @@ from stepward.observe.diagnosing import AGAIN_US, MOST_TOLD, SETTLE_US, Diagnosi
 from stepward.observe.inputs import Gathering
 from stepward.observe.observer import event_row
 from stepward.store.catalog import CatalogApplier, open_database
+from stepward.store.catalog.changes import Change
 from stepward.store.catalog.detected import DetectedEvents, event_id
 from stepward.store.catalog.diagnoses import Diagnoses
 from stepward.store.catalog.nodes import Nodes
+from stepward.store.catalog.schema import attempts
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
 
@@ -74,6 +77,12 @@ class Bench:
         self.detected.keep("p", RUN, [event_row(event)])
         self.worker.follow_events("p", RUN, [event])
         return event_id(event.id)
+
+    def judged(self, **values):
+        """The attempt as whoever judges leases leaves it."""
+        with self.database.write() as connection:
+            connection.execute(sa.update(attempts).values(values))
+        self.worker.follow_changes([Change(project="p", run=RUN)])
 
     def look(self, after=SETTLE_US):
         self.now += after
@@ -170,16 +179,15 @@ def test_what_is_said_again_after_a_start_is_no_news(bench):
     assert bench.kept()[event] == made
 
 
-def test_an_attempt_that_comes_back_loses_its_diagnosis(bench):
-    bench.exit(0, 1)
-    bench.exit(1, 1)
+def test_an_attempt_that_comes_back_loses_its_diagnosis_and_keeps_those_of_its_events(bench):
+    bench.judged(state="lost", ended_at=bench.now)
     bench.worker.look()
     bench.look()
-    assert list(bench.kept()) == [""]
+    assert list(bench.kept()) == [""] and bench.ended == ["lost"]
+    bench.judged(state="running", ended_at=None)
     event = bench.event()
+    bench.look(AGAIN_US[0])
     bench.look()
-    assert set(bench.kept()) == {"", event}
-    bench.diagnoses.drop(RUN, "a")
     assert set(bench.kept()) == {event}
 
 
