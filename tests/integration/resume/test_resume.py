@@ -17,37 +17,37 @@ TRAIN = """
 import json, os, sys, time
 import stepward as sw
 root, out = sys.argv[1:3]
-state = {{"sum": 0, "noise": "x" * 200_000}}
+state = {"sum": 0, "noise": "x" * 200_000}
 def save(path):
-    with open(f"{{path}}/state-{{run.rank}}.json", "w") as file:
+    with open(f"{path}/state-{run.rank}.json", "w") as file:
         file.write(json.dumps(state))
 world = int(os.environ.get("WORLD_SIZE", "1"))
 def reached(rank, i):
     try:
-        return os.path.getsize(f"{{out}}.at-{{rank}}") > i
+        return os.path.getsize(f"{out}.at-{rank}") > i
     except FileNotFoundError:
         return False
 def together(i):  # as a collective would
-    with open(f"{{out}}.at-{{run.rank}}", "w") as file:
+    with open(f"{out}.at-{run.rank}", "w") as file:
         file.write("x" * (i + 1))
     while not all(reached(rank, i) for rank in range(world)):
         time.sleep(0.001)
 run = sw.init(name="resume", run="resume")
 start = run.resume(root)
 if start:
-    with open(f"{{start.path}}/state-{{run.rank}}.json") as file:
+    with open(f"{start.path}/state-{run.rank}.json") as file:
         state = json.load(file)
 run.autocheckpoint(save, every=7, grace=10, folder=root)
 begin = start.step + 1 if start else 0
 print("begin", begin, flush=True)
-for i in range(begin, {steps}):
+for i in range(begin, int(os.environ["STEPS"])):
     with run.step(i):
         state["sum"] += i
         time.sleep(0.01)
         together(i)
     print("step", i, flush=True)
 run.finish()
-with open(f"{{out}}-{{run.rank}}", "w") as file:
+with open(f"{out}-{run.rank}", "w") as file:
     file.write(str(state["sum"]))
 """
 
@@ -55,11 +55,12 @@ with open(f"{{out}}-{{run.rank}}", "w") as file:
 @pytest.fixture
 def train(tmp_path):
     path = tmp_path / "train.py"
-    path.write_text(TRAIN.format(steps=STEPS))
+    path.write_text(TRAIN)
     env = {**os.environ, "STEPWARD_DIR": str(tmp_path / "spool"), "STEPWARD_SERVER": ""}
 
-    def start(*before):
+    def start(*before, steps=STEPS):
         command = [*before, sys.executable, str(path), str(tmp_path / "checkpoints"), str(tmp_path / "sum")]
+        env["STEPS"] = str(steps)
         return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     return start
@@ -111,18 +112,18 @@ def test_sigterm_saves_and_asks_to_be_started_again(train, tmp_path):
 
 
 def test_the_signal_of_one_rank_ends_both_at_one_step(train, tmp_path):
-    wrapped = [sys.executable, "-m", "stepward", "run", "--ranks", "2", "--"]
-    process = train(*wrapped)
+    wrapped, steps = [sys.executable, "-m", "stepward", "run", "--ranks", "2", "--"], 400
+    process = train(*wrapped, steps=steps)
     read_until(process, "step", 10)
     os.kill(children(process.pid)[1], signal.SIGTERM)  # a step is one of both: rank 1 has passed the ninth
     _, said = process.communicate(timeout=60)
     assert process.returncode == 75, said[-3000:]
     newest = whole(tmp_path / "checkpoints")[-1]
     assert sorted(os.listdir(tmp_path / "checkpoints" / newest)) == ["manifest.json", "state-0.json", "state-1.json"]
-    again = train(*wrapped)
+    again = train(*wrapped, steps=steps)
     begun = [line for line in again.communicate(timeout=60)[0].splitlines() if "begin" in line]
     assert [int(line.split()[-1]) for line in begun] == [int(newest.removeprefix("step-")) + 1] * 2
-    assert (tmp_path / "sum-0").read_text() == (tmp_path / "sum-1").read_text() == str(sum(range(STEPS)))
+    assert (tmp_path / "sum-0").read_text() == (tmp_path / "sum-1").read_text() == str(sum(range(steps)))
 
 
 def children(pid):
