@@ -12,6 +12,8 @@ from stepward.diagnose.lines import clean
 from stepward.diagnose.matcher import CACHED, Matcher, template
 from stepward.diagnose.signatures import catalogue
 from stepward.model.resources import LogStream
+from stepward.model.words import NODES_PROJECT
+from stepward.store.catalog.detected import Stay
 from stepward.store.logs import LogStore
 from stepward.store.logs.read import RawLine
 
@@ -22,7 +24,10 @@ IN_VAIN, SAMPLED = 300, 50
 each step prints."""
 READ_BYTES = 4096
 """Of a line, from its begin, that are looked at."""
+NODE_LINES = 20_000
+"""Of a node's kernel log, the last lines that a run that begins to be observed is told of."""
 _NEWLINE = 10
+_MEMORY = frozenset({"host_oom", "gpu_oom"})
 _SEVERITY = {Role.ROOT: "critical", Role.EITHER: "warning"}
 
 
@@ -67,6 +72,26 @@ class LineReader:
             for line in self._logs.matching(project, run, stream.id, matches, first=first, last=last):
                 yield from self._of_line(stream, attempt, place, line)
 
+    def of_node(self, stay: Stay, place: Place) -> Iterator[Hit]:
+        """Hits of the kernel's log of a node while an attempt was there, new since ``place``.
+
+        Kills for memory are left out: on a node that is shared they are others' as well, and the attempt's own are told by its
+        control group and its wrapper.
+        """
+        lines = self._logs.line_counts(NODES_PROJECT, stay.node_run, complete=True)
+        for stream in self._logs.streams(NODES_PROJECT, stay.node_run, attempts={}):
+            key, last = f"{stay.attempt}/{stay.node_run}/{stream.id}", lines.get(stream.id, 0)
+            first = place.next.get(key, max(1, last - NODE_LINES + 1))
+            if stream.stream != "kernel" or first > last:
+                continue
+            place.next[key] = last + 1
+            matches = partial(self._matches, None, key)
+            for line in self._logs.matching(NODES_PROJECT, stay.node_run, stream.id, matches, first=first, last=last):
+                if line.at is not None and stay.started_at <= line.at <= (stay.ended_at or line.at):
+                    for hit in self._of_line(stream, stay.attempt, place, line):
+                        if hit.label not in _MEMORY:
+                            yield hit._replace(node=stay.node, rank=None, source=f"node:{stay.node}:{stream.id}")
+
     def _of_line(self, stream: LogStream, attempt: str, place: Place, line: RawLine) -> Iterator[Hit]:
         if line.at is None:
             return
@@ -88,7 +113,7 @@ class LineReader:
                     stream.node,
                 )
 
-    def _matches(self, place: Place, stream: str, block: bytes) -> list[int]:
+    def _matches(self, place: Place | None, stream: str, block: bytes) -> list[int]:
         """Indexes of the lines of a block that have something to tell: literals first, then each new template once."""
         starts = self._matcher.hits(block)
         if not starts:
@@ -103,7 +128,7 @@ class LineReader:
                 found.append(number)
         return found
 
-    def _has_news(self, place: Place, stream: str, line: bytes) -> bool:
+    def _has_news(self, place: Place | None, stream: str, line: bytes) -> bool:
         shape = template(line)
         in_vain = self._in_vain.get(shape, 0)
         if in_vain > IN_VAIN and in_vain % SAMPLED:
@@ -117,6 +142,8 @@ class LineReader:
                 self._in_vain.clear()
             self._in_vain[shape] = in_vain + 1
             return False
+        if place is None:
+            return True
         news = False
         for signature in signatures:
             place.found[stream, signature.id] += 1

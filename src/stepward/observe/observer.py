@@ -8,12 +8,12 @@ the run is replayed, and its events are then those of the replay.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from stepward.detect.engine import Detection
 from stepward.detect.rules import Rule
-from stepward.detect.signals import Detected, Signal, Tick
+from stepward.detect.signals import AttemptEnded, Detected, Signal, Tick
 from stepward.errors import StepwardError
 from stepward.ingest.protocols import FrameRows
 from stepward.model.frames import Logs
@@ -83,6 +83,8 @@ class Observer:
         self._points = 0
         self._missed: set[tuple[str, str]] = set()
         self._judged_anew: set[str] = set()
+        self._nodes_told: set[str] = set()
+        """Runs of nodes that have sent output since the last look."""
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="observe", daemon=True)
@@ -131,11 +133,14 @@ class Observer:
         while not self._stopped.is_set():
             self._wake.wait(SECOND_S)
             self._wake.clear()
-            self.turn()
-            now = self._clock()
-            if now - second >= SECOND_S * 1e6:
-                second = now
-                self.look(now)
+            try:
+                self.turn()
+                now = self._clock()
+                if now - second >= SECOND_S * 1e6:
+                    second = now
+                    self.look(now)
+            except Exception:  # whatever it was, the other runs go on
+                _log.exception("observing stumbled")
 
     def turn(self) -> None:
         """Take what waits; the thread's own work, as ``look``."""
@@ -144,19 +149,23 @@ class Observer:
             missed, self._missed = self._missed, set()
             anew, self._judged_anew = self._judged_anew, set()
         for project, run in missed:
-            self._run(project, run).stale = True
+            self._guarded(project, run, partial(self._mark, project, run))
         for watched in self._runs.values():
             watched.stale |= watched.project in anew
         for row in rows:
-            self._guarded(row.frame.run, partial(self._take, row))
+            self._guarded(row.frame.project, row.frame.run, partial(self._take, row))
 
-    def _guarded(self, run: str, work: Callable[[], None]) -> None:
+    def _mark(self, project: str, run: str) -> None:
+        self._run(project, run).stale = True
+
+    def _guarded(self, project: str, run: str, work: Callable[[], None]) -> None:
         """A run that makes us stumble is read anew; the others go on."""
         try:
             work()
         except StepwardError as error:
             _log.warning("%s is not observed now: %s", run, error)
-            self._runs[run].stale = True
+            with self._lock:
+                self._missed.add((project, run))
         except Exception:
             _log.exception("observing %s failed", run)
             self._runs.pop(run, None)
@@ -170,6 +179,8 @@ class Observer:
     def _take(self, row: FrameRows) -> None:
         frame = row.frame
         if frame.project == NODES_PROJECT:
+            if _has_output(row):
+                self._nodes_told.add(frame.run)
             return
         watched = self._run(frame.project, frame.run)
         if watched.stale:
@@ -184,19 +195,10 @@ class Observer:
         source = frame.source
         watched.keys.setdefault(source.attempt, len(watched.keys))
         attempt = attempt_of(source.kind, source.attempt, watched.keys)
+        watched.output |= _has_output(row)
         said: list[Detected] = []
-        for _, payload in frame.payloads:
-            if isinstance(payload, Logs):
-                watched.output = True
-            for signal in watched.conversion.of_payload(attempt, source, payload, shift):
-                said += watched.detection.take(signal)
-        if row.points is not None:
-            for sample in of_points(attempt, source, row.keys, row.points, shift):
-                said += watched.detection.take(sample)
-        if source.rank is not None:
-            for steps in row.steps:
-                for step in of_steps(attempt, source.rank, steps, shift):
-                    said += watched.detection.take(step)
+        for signal in _signals(watched.conversion, attempt, row, shift):
+            said += watched.detection.take(signal)
         watched.touched_at = self._clock()
         self._keep(watched, said)
 
@@ -205,34 +207,46 @@ class Observer:
         runs = list(self._runs.values())
         for watched in runs:
             if watched.stale:
-                self._guarded(watched.run, partial(self._read, watched))
+                self._guarded(watched.project, watched.run, partial(self._read, watched))
         try:
             ends = self._catalog.ends([watched.run for watched in runs])
             over = self._catalog.over([watched.run for watched in runs])
+            told = self._of_nodes(runs)
         except StepwardError as error:
             _log.warning("%s", error)
             return
-        ended: dict[str, list[Signal]] = {}
         for end in ends:
             known = self._runs.get(end.run)
             if known is not None and end.attempt not in known.over:
                 known.over.add(end.attempt)
                 signal = attempt_end(end.attempt, end.state, end.ended_at, end.reason)
-                ended.setdefault(end.run, []).append(signal)
+                told.setdefault(end.run, []).append(signal)
         for watched in runs:
-            signals = ended.get(watched.run, [])
-            self._guarded(watched.run, partial(self._look, watched, signals, now, watched.run in over))
+            signals = told.get(watched.run, [])
+            self._guarded(watched.project, watched.run, partial(self._look, watched, signals, now, watched.run in over))
 
-    def _look(self, watched: _Run, ends: Sequence[Signal], now: int, over: bool) -> None:
+    def _of_nodes(self, runs: Sequence[_Run]) -> dict[str, list[Signal]]:
+        """What the kernels of their nodes have told since the last look, by run."""
+        told, self._nodes_told = self._nodes_told, set()
+        found: dict[str, list[Signal]] = {}
+        if told:
+            for stay in self._catalog.stays([watched.run for watched in runs]):
+                watched = self._runs.get(stay.run)
+                if stay.node_run in told and watched is not None:
+                    found.setdefault(stay.run, []).extend(self._lines.of_node(stay, watched.place))
+        return found
+
+    def _look(self, watched: _Run, told: Sequence[Signal], now: int, over: bool) -> None:
         said: list[Detected] = []
-        if watched.output or ends:
+        ended = any(isinstance(signal, AttemptEnded) for signal in told)
+        if watched.output or ended:
             watched.output = False
             keys = {number: key for key, number in self._catalog.attempts(watched.run).items()}
-            to_the_end = over or bool(ends)
+            to_the_end = over or ended
             hits = self._lines.hits(watched.project, watched.run, watched.place, keys, to_the_end=to_the_end)
             for hit in hits:
                 said += watched.detection.take(hit)
-        for signal in ends:
+        for signal in told:
             said += watched.detection.take(signal)
         said += watched.detection.take(Tick(now))
         self._keep(watched, said)
@@ -270,6 +284,22 @@ class Observer:
             self._catalog.keep(watched.project, watched.run, [event_row(event) for event in newest], only=only)
         if said:
             self._watcher(watched.project, watched.run, said)
+
+
+def _has_output(row: FrameRows) -> bool:
+    return any(isinstance(payload, Logs) for _, payload in row.frame.payloads)
+
+
+def _signals(conversion: RunSignals, attempt: str, row: FrameRows, shift: int) -> Iterator[Signal]:
+    """The signals of a frame, output aside."""
+    source = row.frame.source
+    for _, payload in row.frame.payloads:
+        yield from conversion.of_payload(attempt, source, payload, shift)
+    if row.points is not None:
+        yield from of_points(attempt, source, row.keys, row.points, shift)
+    if source.rank is not None:
+        for steps in row.steps:
+            yield from of_steps(attempt, source.rank, steps, shift)
 
 
 def event_row(event: Detected) -> EventRow:

@@ -57,6 +57,8 @@ class Replay:
             {n: key for key, n in numbers.items()},
             to_the_end=run in self._catalog.over([run]),
         )
+        place = place or Place()
+        of_nodes = [hit for stay in self._catalog.stays([run]) for hit in self._lines.of_node(stay, place)]
         ends = [attempt_end(end.attempt, end.state, end.ended_at, end.reason) for end in self._catalog.ends([run])]
         streams: list[Iterable[Signal]] = [
             of_parts,
@@ -85,7 +87,7 @@ class Replay:
                 )
                 for step in self._points.recorded_steps(project, run, shift=shifts)
             ),
-            sorted(hits, key=itemgetter(0)),
+            sorted([*hits, *of_nodes], key=itemgetter(0)),
             sorted(ends, key=itemgetter(0)),
         ]
         return merge(*streams, key=itemgetter(0))

@@ -5,6 +5,7 @@ import pytest
 from stepward.errors import NotFound, UsageError
 from stepward.model.frames import Config, Event, Events, Status
 from stepward.model.states import State
+from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.store.catalog.detected import DetectedEvents, EventRow, event_id
 from stepward.store.catalog.events import EventFilter
 
@@ -134,3 +135,17 @@ def test_a_run_is_taken_up_again_until_it_is_settled(bench, detected):
     assert [one.run for one in detected.unsettled()] == []
     bench.writer().send(status(at=bench.now))
     assert [one.run for one in detected.unsettled()] == [run]
+
+
+def test_where_an_attempt_was_is_known_of_nodes_with_one_agent(bench, detected):
+    run = a_run(bench)
+    bench.writer("node:lab:n1", NODES_PROJECT, kind=SourceKind.AGENT, attempt="boot").send(
+        ("config", Config(name="n1", key="node:lab:n1")), status()
+    )
+    (stay,) = detected.stays([run])
+    node_run = bench.run("node:lab:n1", NODES_PROJECT)
+    assert (stay.run, stay.attempt, stay.node, stay.node_run, stay.ended_at) == (run, "a1", "n1", node_run, None)
+    bench.writer("node:other:n1", NODES_PROJECT, kind=SourceKind.AGENT, attempt="boot").send(
+        ("config", Config(name="n1", key="node:other:n1")), status()
+    )
+    assert detected.stays([run]) == []  # which of them it was, nobody says

@@ -11,8 +11,9 @@ from stepward.diagnose.matcher import Matcher
 from stepward.diagnose.signatures import catalogue
 from stepward.ingest.protocols import CommittedFrame
 from stepward.model.frames import LogChunk, Logs, Source
-from stepward.model.words import SourceKind
+from stepward.model.words import NODES_PROJECT, SourceKind
 from stepward.observe.lines import MAX_HITS, LineReader, Place
+from stepward.store.catalog.detected import Stay
 from stepward.store.logs import LogStore
 
 S = 1_000_000
@@ -116,3 +117,35 @@ def test_it_finds_what_reading_each_line_finds(tmp_path_factory, matcher, lines,
         assert [(hit.line, hit.signature) for hit in found] == wanted
     finally:
         output.close()
+
+
+def test_a_nodes_kernel_speaks_to_the_attempt_that_was_there_then(tmp_path):
+    logs, at = LogStore(str(tmp_path)), 0
+    lines = [f"{XID}\n"] * 30 + [
+        "Out of memory: Killed process 7 (python) total-vm:1kB\n",
+        f"{XID}\n",
+        "fine\n",
+        f"{XID}\n",
+    ]
+    for second, line in enumerate(lines):
+        chunk = LogChunk("kernel", at, line.encode(), [(0, T0 + second * S)])
+        source = Source(kind=SourceKind.AGENT, attempt="boot", node="n1")
+        logs.apply(
+            [
+                CommittedFrame(
+                    project=NODES_PROJECT, run="run_node", writer="w", seq=second, end=second + 1, sent_at=0,
+                    received_at=0, source=source, payloads=[("logs", Logs([chunk]))], metrics=[],
+                )
+            ]
+        )  # fmt: skip
+        at += len(line)
+    reader, place = LineReader(logs), Place()
+    stay = Stay("r", "a", "n1", "run_node", T0 + 30 * S, T0 + 32 * S)
+    found = list(reader.of_node(stay, place))
+    assert {(hit.line, hit.time, hit.attempt, hit.rank, hit.node) for hit in found} == {
+        (32, T0 + 31 * S, "a", None, "n1")
+    }
+    assert "host_oom" not in {hit.label for hit in found} and any(hit.label for hit in found)
+    assert list(reader.of_node(stay, place)) == []
+    assert {hit.line for hit in reader.of_node(stay._replace(attempt="b", ended_at=None), place)} == {32, 34}
+    logs.close()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from stepward.model.launches import outer_keys
 from stepward.model.resources import RunEvent
 from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog import schema
@@ -18,7 +19,7 @@ from stepward.store.catalog.bounds import int64, maybe_int64, text, tree
 from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.events import WITHDRAWN
-from stepward.store.catalog.launches import Inside
+from stepward.store.catalog.launches import Inside, nodes_of
 from stepward.store.catalog.reading import run_event
 
 PREFIX = "det_"
@@ -41,6 +42,17 @@ class EndedAttempt(NamedTuple):
     state: str
     ended_at: int
     reason: str | None
+
+
+class Stay(NamedTuple):
+    """An attempt on a node whose agent is heard: ``node_run`` is the run that the agent writes; times in µs."""
+
+    run: str
+    attempt: str
+    node: str
+    node_run: str
+    started_at: int
+    ended_at: int | None
 
 
 class EventRow(NamedTuple):
@@ -122,6 +134,14 @@ class DetectedEvents:
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
+    def stays(self, runs: Sequence[str]) -> list[Stay]:
+        """Where the attempts of ``runs`` were, as their sources or a scheduler say; of nodes whose name one agent has."""
+        found: list[Stay] = []
+        with self._database.read() as connection:
+            for part in _parts(runs):
+                found += _stays(connection, part)
+        return found
+
     def clocks(self, run: str) -> list[SourceClock]:
         """The clocks of a run's sources."""
         table = schema.sources
@@ -185,6 +205,32 @@ def event_id(detected: str) -> str:
     """The catalog's id of what a detector calls an event: the same at each replay."""
     digest = b32encode(hashlib.sha256(detected.encode(errors="surrogatepass")).digest())
     return PREFIX + digest.decode("ascii").lower()[:26]
+
+
+def _stays(connection: sa.Connection, runs: Sequence[str]) -> list[Stay]:
+    attempts, sources, launches = schema.attempts, schema.sources, schema.launches
+    written = sa.select(sources.c.run, sources.c.attempt, sources.c.node).where(sources.c.run.in_(runs)).distinct()
+    nodes: dict[tuple[str, str], set[str]] = {}
+    for source in connection.execute(written):
+        nodes.setdefault((source.run, source.attempt), set()).add(source.node)
+    launched = nodes_of(connection.execute(sa.select(launches).where(launches.c.run.in_(runs))).mappings())
+    told = connection.execute(sa.select(attempts).where(attempts.c.run.in_(runs))).mappings().all()
+    placed = []
+    for row in told:
+        own = set(nodes.get((row["run"], row["key"]), ()))
+        for key in (row["key"], *outer_keys(row["key"])):
+            own.update(launched.get((row["run"], key), ()))
+        placed += [(row, node) for node in sorted(own) if node]
+    agents: dict[str, list[str]] = {}
+    for part in _parts(sorted({node for _, node in placed})):
+        named = sa.and_(schema.runs.c.project == NODES_PROJECT, schema.runs.c.name.in_(part))
+        for agent in connection.execute(sa.select(schema.runs.c.name, schema.runs.c.id).where(named)):
+            agents.setdefault(agent.name, []).append(agent.id)
+    return [
+        Stay(row["run"], row["key"], node, agents[node][0], row["started_at"], row["ended_at"])
+        for row, node in placed
+        if len(agents.get(node, ())) == 1
+    ]
 
 
 def _resources(connection: sa.Connection, run: str, rows: Sequence[dict[str, Any]]) -> list[RunEvent]:
