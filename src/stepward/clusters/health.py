@@ -37,6 +37,10 @@ PROBE_S = 1.0
 RETRY_S = 5.0
 CALM_LOOK_S = 30.0
 """Pause between two looks at Slurm's nodes while no agent is silent: nodes of ours may wait to be given back."""
+REBOOTED = "Node unexpectedly rebooted"
+"""Slurm's reason for a node in service that registers with a later boot: one that we gave back before it had registered."""
+RETURNED_S = 60.0
+"""For so long after a node was given back its reboot is still the same incident."""
 _OUT = frozenset({"DRAIN", "FAIL", "MAINTENANCE", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 _log = logging.getLogger("stepward.clusters")
 
@@ -51,6 +55,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         silence_s: seconds of silence that count; 0 while it is heard.
         event: id of the event of its loss.
         answers: whether something answers at its slurmd's port; None where it was not asked.
+        returned: id of the event of a loss after which it was given back a moment ago.
     """
 
     slurm: SlurmNode
@@ -58,6 +63,12 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     silence_s: float = 0.0
     event: str = ""
     answers: bool | None = None
+    returned: str = ""
+
+    @property
+    def has_rebooted(self) -> bool:
+        """Whether Slurm has taken it down again for the very reboot from which we gave it back."""
+        return self.slurm.base == "DOWN" and bool(self.returned) and self.slurm.reason.startswith(REBOOTED)
 
     @property
     def is_ours(self) -> bool:
@@ -66,12 +77,13 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with a node, and why in words."""
+    """What to do with a node, and why in words; ``again`` although it was done before."""
 
     kind: Kind
     node: str
     why: str
     event: str = ""
+    again: bool = False
 
 
 def decide(nodes: Sequence[NodeView]) -> list[Decision]:
@@ -105,7 +117,8 @@ def _may_be_taken_down(node: NodeView) -> bool:
 
 def _may_be_given_back(node: NodeView) -> bool:
     drained = node.slurm.flags & {"DRAIN", "FAIL", "POWERED_DOWN", "POWERING_DOWN"}
-    return node.is_ours and node.heard == "live" and node.slurm.responding and node.answers is True and not drained
+    ours = node.is_ours or node.has_rebooted
+    return ours and node.heard == "live" and node.slurm.responding and node.answers is True and not drained
 
 
 def _down(node: NodeView) -> Decision:
@@ -118,7 +131,8 @@ def _returned(node: NodeView) -> Decision:
         kind="resume",
         node=node.slurm.name,
         why="its agent is heard again and its slurmd answers",
-        event=node.slurm.reason.removeprefix(PREFIX),
+        event=node.returned if node.has_rebooted else node.slurm.reason.removeprefix(PREFIX),
+        again=node.has_rebooted,
     )
 
 
@@ -164,6 +178,7 @@ class HealthWatch:
         self._done: dict[tuple[str, str], tuple[Kind, str]] = {}
         self._not_before: dict[str, float] = {}
         self._calm_until: dict[str, float] = {}
+        self._returned: dict[tuple[str, str], tuple[str, float]] = {}
 
     def look(self) -> None:
         """One look at every cluster; called every second. Failures are logged and tried again."""
@@ -186,7 +201,7 @@ class HealthWatch:
         slurm = {node.name: node for node in self._queues.of(cluster).nodes()}
         views = [self._view(node, heads.get(name)) for name, node in slurm.items()]
         decisions = {decision.node: decision for decision in decide(views)}
-        calm = not decisions and not any(view.is_ours for view in views)
+        calm = not decisions and not any(view.is_ours or view.returned for view in views)
         self._calm_until[cluster] = now + CALM_LOOK_S if calm else 0.0
         for name in slurm:
             self._follow(cluster, health, name, heads.get(name), decisions.get(name))
@@ -198,8 +213,9 @@ class HealthWatch:
         if head is None or head.heard_at is None:
             return NodeView(slurm=node, heard=None)
         if not head.state.terminal:
-            view = NodeView(slurm=node, heard="live")
-            return self._asked(view) if view.is_ours else view
+            event, until = self._returned.get((head.cluster, head.node), ("", 0.0))
+            view = NodeView(slurm=node, heard="live", returned=event if time.monotonic() < until else "")
+            return self._asked(view) if view.is_ours or view.has_rebooted else view
         if not self._is_lost(head):
             return NodeView(slurm=node, heard=None)
         silence = self._hearing.silence(head.heard_at, self._clock()) / 1e6
@@ -218,9 +234,12 @@ class HealthWatch:
             # What was alerted is over; what was taken down stays ours until it is given back.
             if done is not None and done[0] == "alert":
                 del self._done[place]
-        elif done != (decision.kind, decision.event):
+        elif decision.again or done != (decision.kind, decision.event):
             self._act(cluster, health, head, decision)
             self._done[place] = decision.kind, decision.event
+            self._returned.pop(place, None)
+            if decision.kind == "resume" and not decision.again:
+                self._returned[place] = decision.event, time.monotonic() + RETURNED_S
 
     def _act(self, cluster: str, health: Health, head: NodeHead | None, decision: Decision) -> None:
         dry = health.dry_run

@@ -1,5 +1,6 @@
 """The health watch over a real catalog: each thing is done once, audited, and nothing that is older than the server."""
 
+import msgspec
 import pytest
 
 from stepward.clusters.health import PREFIX, HealthWatch
@@ -102,6 +103,21 @@ def test_a_silent_node_is_taken_down_once_and_given_back(watched):
     assert watched.scheduler.told[1:] == [("n1", "resume", "")]
     assert watched.audit() == [("node_down", "n1", "done", False), ("node_resume", "n1", "done", False)]
     assert watched.lost("n1")[0].ended_at is not None
+
+
+def test_a_node_that_registers_its_reboot_after_it_was_given_back_is_given_back_once_more(watched):
+    watched.run(8)
+    watched.run(20, "n1")
+    watched.answering.add("n1")
+    watched.run(8)
+    rebooted = SlurmNode(name="n1", base="DOWN", reason="Node unexpectedly rebooted", address="n1", port=1)
+    for _ in range(2):
+        watched.scheduler.known["n1"] = rebooted
+        watched.run(8)
+    assert [state for _, state, _ in watched.scheduler.told] == ["down", "resume", "resume"]
+    watched.scheduler.known["n2"] = msgspec.structs.replace(rebooted, name="n2")
+    watched.run(8)
+    assert {node for node, _, _ in watched.scheduler.told} == {"n1"}, "a reboot that followed no loss is not ours"
 
 
 def test_what_an_administrator_gives_back_is_not_taken_down_for_the_same_loss(watched):
