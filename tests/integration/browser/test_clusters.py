@@ -54,7 +54,7 @@ class Lab:
     """A cluster of the server under test, with a job that runs, one that is held, and one whose partition is down."""
 
     def __init__(self, server: Server) -> None:
-        self.client = Client(server.url, server.token)
+        self.client, self.folder = Client(server.url, server.token), server.folder
         self.ended(self.client.create_cluster("lab", SPEC).id)
         self.conf = self.client.cluster("lab").slurm_conf
         self.slurm = Slurm(self.conf)
@@ -63,7 +63,7 @@ class Lab:
         self.shut = self.submit(name="closed", command=["true"], partition="shut")
 
     def submit(self, **asked: object) -> str:
-        job = self.client.submit_job("lab", JobSubmission(mem="100M", output="/dev/null", **asked)).id  # type: ignore[arg-type]
+        job = self.client.submit_job("lab", JobSubmission(mem="100M", output=f"{self.folder}/%j.out", **asked)).id  # type: ignore[arg-type]
         assert job is not None
         return job
 
@@ -214,6 +214,7 @@ def test_job_and_run_lead_to_each_other(server: Server, lab: Lab, page: Page, sh
     run = lab.run_of(lab.running)
     page.goto(f"{server.url}/clusters/lab/jobs/{lab.running}")
     expect(page.locator('tr[data-attempt="1"]')).to_contain_text("running")
+    expect(page.get_by_role("region", name="Output", exact=False)).to_have_text("step 1")
     page.get_by_role("link", name="Open its run").click()
     expect(page).to_have_url(re.compile(f"runs/{run}$"))
     facts = page.locator(".run-head dl")

@@ -11,7 +11,7 @@ import { type JobsPlace, nodePlace, runPlace } from "../state/url";
 import { ago, duration, moment } from "../words";
 
 const ROW = 33;
-const HEADS: [string, number][] = [["Job", 90], ["Name", 190], ["State", 120], ["User", 90], ["Partition", 100], ["Nodes", 150], ["Time", 110], ["Ended", 100], ["Why, and what to do", 420], ["Run", 70]];
+const HEADS: [string, number][] = [["Job", 90], ["Name", 190], ["State", 150], ["User", 90], ["Partition", 100], ["Nodes", 150], ["Time", 110], ["Ended", 100], ["Why, and what to do", 420], ["Run", 70]];
 
 interface Props {
   place: JobsPlace;
