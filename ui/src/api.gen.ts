@@ -1549,6 +1549,7 @@ export interface components {
             rank: number | null;
             source: string;
             stream?: string | null;
+            stream_run?: string | null;
             text: string;
             time: string | null;
         };

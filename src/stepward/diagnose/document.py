@@ -39,8 +39,9 @@ class ChartWindow(msgspec.Struct):
 class Evidence(msgspec.Struct):
     """A line that proves something, with its repeats.
 
-    Of a run that a server keeps, ``stream`` is the id of the stream of output in which the line stands, ``event`` the
-    event that a detector told, ``chart`` what a measurement looks like; each null where there is none.
+    Of a run that a server keeps, ``stream`` is the id of the stream of output in which the line stands (of the run of a node,
+    ``stream_run``, where it is not the run's own), ``event`` the event that a detector told, ``chart`` what a measurement
+    looks like; each null where there is none.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Evidence(msgspec.Struct):
     node: str | None
     text: str
     stream: str | None = None
+    stream_run: str | None = None
     event: str | None = None
     chart: ChartWindow | None = None
 

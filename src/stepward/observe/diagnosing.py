@@ -226,7 +226,7 @@ class Diagnosing:
                 scheduler=inputs.scheduler,
                 places=inputs.ranks,
             )
-            self._link(document, inputs)
+            self._link(document, inputs, known.run)
             kept = Kept(known.run, known.number, "", self._clock(), VERSION, msgspec.json.encode(document))
             if document.outcome != "healthy":
                 self._diagnoses.keep(
@@ -240,13 +240,14 @@ class Diagnosing:
         begins = [event["started_at"] for event in known.events if event["id"] in about]
         return Window(min([*begins, until]), max(until, *begins) if begins else until)
 
-    def _link(self, document: Document, inputs: Inputs) -> None:
+    def _link(self, document: Document, inputs: Inputs, run: str) -> None:
         """Say of evidence where it is: the stream of its line, the chart, the event; and when, where the line has no clock."""
         for cause in [*document.causes, *document.candidates]:
             for one in cause.evidence:
                 place = inputs.places.get(one.source)
                 if place is not None:
                     one.stream = place.stream
+                    one.stream_run = place.run if place.run != run else None
                     if one.time is None:
                         one.time = self._time(one, inputs)
                 one.chart = inputs.charts.get(one.source)
