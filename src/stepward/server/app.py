@@ -39,6 +39,7 @@ from stepward.goodput.ledger import VERSION as LEDGER_VERSION
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
 from stepward.ingest.protocols import Applier
+from stepward.model.frames import Event
 from stepward.model.resources import Backup
 from stepward.observe.diagnosing import Diagnosing
 from stepward.observe.inputs import Gathering
@@ -201,13 +202,19 @@ class Server:
         managed = fleet.records
         actions = Actions(self.catalog, now_us)
         queues = Queues(managed)
+
+        def say(run: str, event: Event) -> None:
+            project = tell(self.catalog, listener, run, event)
+            if project is not None:
+                self.notifier.follow_own(project, run, event)
+
         self.restarting = Restarting(
             lambda: {name: spec.restarts for name, spec in watched_clusters(managed).items()},
             queues=queues,
             facts=lambda of: restart_facts(self.catalog, of),
             of_jobs=runs.of_jobs,
             actions=actions,
-            tell=lambda run, event: tell(self.catalog, listener, run, event),
+            tell=say,
             clock=now_us,
         )
         self.health = HealthWatch(

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from stepward.client.api import Client
+from stepward.clusters.fleet import Fleet
+from stepward.clusters.providers.local.needs import is_usable
 from stepward.model.resources import NewToken
 from stepward.model.words import TokenKind
 from stepward.settings import ServerFile
@@ -125,6 +127,36 @@ def _until():
     return until
 
 
+@pytest.fixture(scope="session")
+def managed_cluster(server):
+    """Makes a cluster that the server manages, with an agent a node; gives what asks and kills it. It ends with the tests."""
+    why = is_usable()
+    if why is not None:
+        pytest.skip(f"no real Slurm: {why}")
+    made = []
+
+    def done(operation):
+        ended = until(lambda: (one := server.client.operation(operation.id)).state != "running" and one, 120)
+        assert ended.state == "done", ended.error
+
+    def make(name, **spec):
+        pool = {"id": "n", "min_nodes": 4, "max_nodes": 4, "shape": {"cpus": 2, "memory_mb": 1000}}
+        wanted = {
+            "display_name": name,
+            "node_pools": [pool],
+            "partitions": [{"id": "main", "node_pools": ["n"], "default": True}],
+            "controller": {"accounting": False, "rest": False},
+            **spec,
+        }
+        done(server.client.create_cluster(name, wanted))
+        made.append(name)
+        return Fleet(server.data, lambda: time.time_ns() // 1000)
+
+    yield make
+    for name in made:
+        done(server.client.delete_cluster(name))
+
+
 class SlurmCommands:
     """What the tests ask one cluster."""
 
@@ -133,10 +165,10 @@ class SlurmCommands:
 
         self.conf, self.slurm = conf, Slurm(conf)
 
-    def submit(self, script, *, nodes):
-        path = {"PATH": "/usr/bin:/bin:/usr/sbin", "SLURM_CONF": self.conf}
-        argv = ["sbatch", "--parsable", f"-N{nodes}", "--requeue", "-o", "/dev/null", "--wrap", script]
-        return subprocess.run(argv, env=path, check=True, capture_output=True, text=True).stdout.strip()
+    def submit(self, script, *, nodes, output="/dev/null", **environ):
+        given = {"PATH": "/usr/bin:/bin:/usr/sbin", "SLURM_CONF": self.conf, **environ}
+        argv = ["sbatch", "--parsable", f"-N{nodes}", "--requeue", "-o", str(output), "--wrap", script]
+        return subprocess.run(argv, env=given, check=True, capture_output=True, text=True).stdout.strip()
 
     def nodes_of(self, job):
         found = self.slurm.job(job)

@@ -4,35 +4,15 @@ import time
 
 import pytest
 
-from stepward.clusters.fleet import Fleet
 from stepward.clusters.health import PREFIX
-from stepward.clusters.providers.local.needs import is_usable
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def cluster(server, until):
-    """A cluster of four nodes that the server manages, with an agent a node."""
-    why = is_usable()
-    if why is not None:
-        pytest.skip(f"no real Slurm: {why}")
-
-    def done(operation):
-        ended = until(lambda: (one := server.client.operation(operation.id)).state != "running" and one, 120)
-        assert ended.state == "done", ended.error
-
-    shape = {"cpus": 2, "memory_mb": 1000}
-    spec = {
-        "display_name": "health",
-        "node_pools": [{"id": "n", "min_nodes": 4, "max_nodes": 4, "shape": shape}],
-        "partitions": [{"id": "main", "node_pools": ["n"], "default": True}],
-        "controller": {"accounting": False, "rest": False},
-        "slurm": {"cred_expire_s": 5, "slurmd_timeout_s": 60, "kill_wait_s": 2},
-    }
-    done(server.client.create_cluster("health", spec))
-    yield Fleet(server.data, lambda: time.time_ns() // 1000)
-    done(server.client.delete_cluster("health"))
+def cluster(managed_cluster):
+    """A cluster of four nodes; Slurm itself would take minutes to see a dead one."""
+    return managed_cluster("health", slurm={"cred_expire_s": 5, "slurmd_timeout_s": 60, "kill_wait_s": 2})
 
 
 def test_a_killed_node_is_down_by_its_silence_and_comes_back(server, cluster, slurm_commands, until):

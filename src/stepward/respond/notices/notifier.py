@@ -12,6 +12,7 @@ from functools import partial
 
 from stepward.detect.signals import Certainty, Detected
 from stepward.errors import NotFound, StepwardError
+from stepward.model.frames import Event
 from stepward.model.identity import ulid
 from stepward.model.notices import SEVERITIES, NoticeItem, Severity, Silence
 from stepward.model.resources import instant
@@ -75,6 +76,21 @@ class Notifier:
             elif event.certainty is Certainty.CONFIRMED:
                 for item in _items(project, run, id_, event):
                     self._take(item, event.detected_at)
+
+    def follow_own(self, project: str, run: str, event: Event) -> None:
+        """Hear what the server itself says of a run: that it stopped something."""
+        item = NoticeItem(
+            run=run,
+            project=project,
+            event=event.id,
+            phase="began",
+            type=event.type,
+            severity="critical",
+            title=event.title,
+            at=instant(event.started_at),
+            data=event.data,
+        )
+        self._take(item, event.started_at)
 
     def follow_end(self, attempt: KnownAttempt) -> None:
         """Hear that an attempt ended badly."""

@@ -60,18 +60,23 @@ class EventFilter(NamedTuple):
         return sa.and_(sa.true(), *asked)
 
 
-def tell(database: Database, listener: Listener, run: str, event: Event) -> None:
-    """Add an event of this server to the newest attempt of a run, in place of one with the same id; its times are ours."""
+def tell(database: Database, listener: Listener, run: str, event: Event) -> str | None:
+    """Add an event of this server to the newest attempt of a run, in place of one with the same id; its times are ours.
+
+    Returns:
+        The run's project; None where the run is gone.
+    """
     with database.write() as connection:
         project = connection.execute(sa.select(runs.c.project).where(runs.c.id == run)).scalar_one_or_none()
         query = sa.select(attempts).where(attempts.c.run == run).order_by(attempts.c.number.desc())
         newest = connection.execute(query).mappings().first()
         if newest is None or project is None:
-            return
+            return None
         row = event_row(event, {"run": run, "attempt": newest["key"], "rank": None, "offset_us": 0})
         upsert(connection, events, [row])
         told = run_event(row, newest["number"])
     listener([Change(project=project, run=run, events=[told])])
+    return str(project)
 
 
 class StoredEvents:
