@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Diagnosis, RunEvent } from "../src/api";
 import { at, bands, flags, widened } from "../src/charts/marks";
-import { confidence, headline, proofPlace } from "../src/state/diagnosis";
+import { byAttempt, confidence, headline, proofPlace } from "../src/state/diagnosis";
 import { chosen, endOf, lastedOf, merged, placed, whereOf } from "../src/state/events";
 import { encode } from "../src/state/url";
 
@@ -129,6 +129,13 @@ describe("a diagnosis", () => {
     expect(of("failed", made("failed", []))).toEqual({ cause: null, outcome: "failed" });
     expect([of("finished", made("failed", [])), of("running", made("failed", []))]).toEqual([null, null]);
     expect([of("failed", made("healthy", [])), of("failed", made("unknown", [])), of("failed", made("degraded", []))]).toEqual([null, null, null]);
+  });
+
+  it("is found for every attempt that has a cause and an address", () => {
+    const one = (attempt: number, event: string | null, causes: object[]) => ({ ...made("failed", causes), attempt, event });
+    const found = byAttempt([one(3, null, []), one(2, null, [cause]), one(1, "e2", [cause]), one(1, "e1", [cause])]);
+    expect(found.map(({ attempt, event }) => [attempt, event])).toEqual([[1, "e2"]]);
+    expect(byAttempt([one(2, null, [cause]), one(1, "e1", [cause])]).map(({ attempt }) => attempt)).toEqual([2, 1]);
   });
 
   it("leads to the line, or to the window of a chart", () => {

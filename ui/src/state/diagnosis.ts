@@ -80,5 +80,14 @@ export function headline({ document, attempt }: Diagnosis, attempts: Run["attemp
   return { cause: causes[0] ?? null, outcome };
 }
 
+/** Of each attempt the newest diagnosis that has a cause, the newest attempt first; it needs an address: an event's, or as the newest of all. */
+export function byAttempt(newestFirst: readonly Diagnosis[]): Diagnosis[] {
+  const found = new Map<number, Diagnosis>();
+  newestFirst.forEach((one, i) => {
+    if (one.attempt !== null && !found.has(one.attempt) && one.document.causes?.length && (one.event !== null || i === 0)) found.set(one.attempt, one);
+  });
+  return [...found.values()].sort((a, b) => b.attempt! - a.attempt!);
+}
+
 /** A share as a whole percent, never rounded to a certainty that is not there. */
 export const confidence = (share: number): string => `${Math.min(share < 1 ? 99 : 100, Math.round(share * 100))} %`;

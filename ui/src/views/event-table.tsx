@@ -12,7 +12,7 @@ import { eventPlace, runPlace } from "../state/url";
 import { ago, eventWord, moment, step } from "../words";
 
 const ROW = 33;
-const WIDTHS: Record<string, number> = { Event: 190, Run: 160, "What was seen": 360, Where: 160, Certainty: 100, Attempt: 80, Step: 90, Began: 110, Lasted: 110 };
+const WIDTHS: Record<string, number> = { Event: 180, Run: 150, "What was seen": 360, Where: 160, Certainty: 100, Attempt: 80, Step: 90, Began: 110, Lasted: 110 };
 const RIGHT: ReadonlySet<string> = new Set(["Attempt", "Step"]);
 
 interface Props {

@@ -1,12 +1,13 @@
 /** What happened to a run, newest first. */
 
 import { useMemo } from "preact/hooks";
-import type { Run, RunEvent } from "../api";
+import { type Diagnosis, get, type Run, type RunEvent, runPath } from "../api";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { byAttempt, confidence } from "../state/diagnosis";
 import { chosen } from "../state/events";
-import type { Loaded } from "../state/load";
-import { adjust } from "../state/place";
-import type { RunPlace } from "../state/url";
+import { type Loaded, useLoad } from "../state/load";
+import { adjust, href } from "../state/place";
+import { eventPlace, type RunPlace } from "../state/url";
 import { count } from "../words";
 import { EventBar } from "./event-bar";
 import { EventTable } from "./event-table";
@@ -25,6 +26,7 @@ export function Events({ run, place, events }: { run: Run; place: RunPlace; even
         <span class="grow" />
         <span class="faint small number">{shown.length === all.length ? count(all.length, "event") : `${shown.length} of ${all.length}`}</span>
       </div>
+      {run.attempts.length > 1 && <Diagnoses run={run} />}
       {shown.length ? (
         <EventTable events={shown} fleet={false} attempts={run.attempts} />
       ) : (
@@ -33,6 +35,24 @@ export function Events({ run, place, events }: { run: Run; place: RunPlace; even
         </Empty>
       )}
     </section>
+  );
+}
+
+/** Why each attempt ended as it did: the head of the run tells of the newest alone. */
+function Diagnoses({ run }: { run: Run }) {
+  const { value: all } = useLoad(`${run.id}/${run.attempts.length}`, (signal) => get<Diagnosis[]>(runPath(run.id, "/diagnoses"), { signal }));
+  const found = byAttempt(all ?? []);
+  if (!found.length) return null;
+  return (
+    <ul class="diagnoses" aria-label="Diagnoses of attempts">
+      {found.map(({ attempt, event, document: { causes } }) => (
+        <li key={attempt} class="row">
+          <span class="soft">Attempt {attempt}</span>
+          <a href={href(eventPlace(run.id, event))}>{causes![0]!.summary}</a>
+          <span class="faint number">{confidence(causes![0]!.confidence)}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
