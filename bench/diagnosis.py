@@ -108,6 +108,7 @@ def summary(rows: list[dict], cases: list[dict]) -> dict:
         "false_alarms_on_healthy": sum(row["top"] is not None for row in healthy), "healthy": len(healthy),
         "unknown_right": part("top1", [row for row in rows if row["expected"] == "unknown"]),
         "calibration_error": round(error, 3),
+        "brier": round(sum((row["confidence"] - row["accepted"]) ** 2 for row in answered) / max(1, len(answered)), 3),
         "grep_first_match": proportion(grep, len(labelled)),
     }  # fmt: skip
 

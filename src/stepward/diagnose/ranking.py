@@ -13,8 +13,9 @@ from stepward.diagnose.cascade import EXPLAINS
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.reading import Reading
 
-NONE_SCORE = 2.0
-"""Log-odds of no known cause: a score below it is insufficient evidence."""
+NONE_SCORE = 1.3
+"""Log-odds of no known cause: a score below it is insufficient evidence. Fitted to how often answers on lines and cases
+that no rule was tuned on were right (``bench/diagnosis.py cases``: calibration error and Brier score)."""
 CAUSE = 0.3
 """Confidence from which a candidate is called a cause."""
 EXPLAINED = 2.5
