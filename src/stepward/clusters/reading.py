@@ -7,6 +7,7 @@ Nothing is touched before a specification is whole.
 import types
 import typing
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -18,8 +19,12 @@ from stepward.clusters.yaml_tree import Tree, parse
 from stepward.errors import UsageError
 
 MAX_BYTES = 1 << 20
+MOST_ITEMS = 256
+"""Items of a list; no specification that a person writes has more."""
+MOST_PROBLEMS = 100
+"""Problems after which no more are looked for."""
 _SHOWN = 5
-"""Problems that the message itself names; the context has all."""
+"""Problems that the message itself names; the context has all that were found."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,11 +80,11 @@ def refusal(problems: list[Problem]) -> UsageError:
 
 
 def _spec(tree: Tree) -> ClusterSpec:
-    problems = [*tree.problems(), *_misfits(ClusterSpec, tree.value, "")]
+    problems = list(islice(chain(tree.problems(), _misfits(ClusterSpec, tree.value, "")), MOST_PROBLEMS))
     spec: ClusterSpec | None = None
     if not problems:
         spec = msgspec.convert(tree.value, ClusterSpec)
-        problems = list(contradictions(spec))
+        problems = list(islice(contradictions(spec), MOST_PROBLEMS))
     if spec is None or problems:
         raise refusal([Problem(path=path, line=tree.line(path), message=message) for path, message in problems])
     return spec
@@ -96,6 +101,8 @@ def _misfits(kind: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
     elif origin is list:
         if not isinstance(value, list):
             yield path, f"{_shown(value)} is no list"
+        elif len(value) > MOST_ITEMS:
+            yield path, f"{len(value)} items are more than {MOST_ITEMS}"
         else:
             for place, item in enumerate(value):
                 yield from _misfits(arguments[0], item, f"{path}[{place}]")
@@ -113,7 +120,7 @@ def _of_struct(kind: type[msgspec.Struct], value: object, path: str) -> Iterator
         if name in fields:
             yield from _misfits(fields[name].type, given, f"{below}{name}")
         else:
-            yield f"{below}{name}", f"there is no such field; known: {', '.join(fields)}"
+            yield f"{below}{str(name)[:80]}", f"there is no such field; known: {', '.join(fields)}"
     for name, field in fields.items():
         if field.required and name not in value:
             yield f"{below}{name}", "is missing"

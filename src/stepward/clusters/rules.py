@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from stepward.clusters.spec import ClusterSpec, NodePool
+from stepward.model.slurm_text import duration_s
 
 LOCAL_NODES = 64
 """Nodes that the local provider runs on one host: each costs three ports, 6 MB and a process or two."""
@@ -40,6 +41,10 @@ def _partitions(spec: ClusterSpec) -> Iterator[Contradiction]:
     login = spec.login.node_pool if spec.login else None
     for place, partition in enumerate(spec.partitions):
         at = f"partitions[{place}]"
+        if partition.id == "default":
+            yield f"{at}.id", "'default' is Slurm's word for the settings of all partitions"
+        if duration_s(partition.max_time) == 0:
+            yield f"{at}.max_time", f"{partition.max_time!r} leaves a job no time"
         if not partition.node_pools:
             yield f"{at}.node_pools", f"at least one pool is needed; there are {', '.join(known)}"
         for number, pool in enumerate(partition.node_pools):

@@ -13,7 +13,12 @@ StorageKind = Literal["nfs", "lustre", "fuse", "local"]
 HealthPolicy = Literal["default", "off"]
 RestartPolicy = Literal["infrastructure", "off"]
 
-Title = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f]*$", description="1 to 80 characters")]
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Characters that nobody sees, that turn a line around, or that no text may hold."""
+Title = Annotated[
+    str,
+    Meta(min_length=1, max_length=80, pattern=rf"^[^{_UNSEEN}]*\Z", description="1 to 80 characters that can be seen"),
+]
 Id = Annotated[
     str,
     Meta(
@@ -23,7 +28,7 @@ Id = Annotated[
     ),
 ]
 PluginName = Annotated[
-    str, Meta(max_length=80, pattern=r"^[A-Za-z_][\w.:-]*\Z", description="the name of an installed provider")
+    str, Meta(max_length=80, pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*\Z", description="the name of an installed provider")
 ]
 Count = Annotated[int, Meta(ge=0, le=4096, description="a whole number from 0 to 4096")]
 Cpus = Annotated[int, Meta(ge=1, le=4096, description="a whole number from 1 to 4096")]
@@ -33,7 +38,7 @@ GpuType = Annotated[
     str, Meta(max_length=32, pattern=r"^[a-z][a-z0-9_]*\Z", description="1 to 32 of a-z, 0-9 and _, a letter first")
 ]
 Label = Annotated[
-    str, Meta(max_length=40, pattern=r"^[A-Za-z0-9][\w.]*\Z", description="1 to 40 letters, digits, _ and .")
+    str, Meta(max_length=40, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*\Z", description="1 to 40 letters, digits, _ and .")
 ]
 Host = Annotated[
     str,
@@ -47,7 +52,8 @@ TimeLimit = Annotated[
     str,
     Meta(
         max_length=24,
-        pattern=r"^(UNLIMITED|INFINITE|\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d)\Z",
+        # At most what Slurm counts in 32 bits of minutes.
+        pattern=r"^(UNLIMITED|INFINITE|[0-9]{1,8}(:[0-9]{2}){0,2}|[0-9]{1,5}-[0-9]{1,3}(:[0-9]{2}){0,2})\Z",
         description='a time limit of Slurm, such as "12:00:00", "7-00:00:00" or UNLIMITED',
     ),
 ]
@@ -61,7 +67,7 @@ Source = Annotated[
     str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x20]+\Z", description="host:/path, a device or a path")
 ]
 Mtu = Annotated[int, Meta(ge=576, le=65536, description="bytes from 576 to 65536")]
-Rate = Annotated[float, Meta(gt=0, description="MB/s above 0")]
+Rate = Annotated[float, Meta(gt=0, le=1e9, description="MB/s above 0, at most 1e9")]
 Expiry = Annotated[int, Meta(ge=5, le=600, description="seconds from 5 to 600; Slurm takes less than 5 for 120")]
 Grace = Annotated[int, Meta(ge=1, le=600, description="seconds from 1 to 600")]
 PerHour = Annotated[int, Meta(ge=1, le=60, description="a whole number from 1 to 60")]

@@ -85,7 +85,15 @@ class _Reader:
             return [self.value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
-        return self._loader.construct_object(node)
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> object:
+        try:
+            return self._loader.construct_object(node)
+        except (KeyError, AttributeError, ValueError) as error:
+            # What a text calls a number, a truth or a date by a tag need not be one.
+            said = f"{str(node.value)[:40]!r} is no {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from error
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, object]:
         found: dict[str, object] = {}

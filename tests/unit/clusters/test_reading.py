@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepward.clusters.reading import read_spec, spec_of
+from stepward.clusters.reading import MOST_PROBLEMS, read_spec, spec_of
 from stepward.clusters.spec import ClusterSpec, node_names
 from stepward.errors import UsageError
 
@@ -200,3 +200,38 @@ def test_a_value_that_fits_nowhere_is_refused_at_its_own_path(whole):
             if (wrong is None and path.endswith(OPTIONAL)) or (wrong == 1e300 and path.endswith("mb_s")):
                 continue
             assert path in problems(spec_of, bent(whole, path, wrong)), (path, wrong)
+
+
+@pytest.mark.parametrize("name", ["lab\n", "a\x9b31m", "a\x7f", "a\u202eb", "a\ud800", "a\u2028b"])
+def test_a_name_that_nobody_can_see_whole_is_refused(whole, name):
+    whole["display_name"] = name
+    assert list(problems(spec_of, whole)) == ["display_name"]
+
+
+@pytest.mark.parametrize("limit", ["١٢", "9" * 20, "99999999-00:00:00", "0", "0-00:00:00", "12:00\n", ""])
+def test_a_time_limit_that_slurm_would_not_take_or_not_count_is_refused(whole, limit):
+    whole["partitions"][0]["max_time"] = limit
+    assert list(problems(spec_of, whole)) == ["partitions[0].max_time"]
+
+
+def test_a_partition_is_not_called_what_slurm_calls_all_of_them(whole):
+    whole["partitions"][0]["id"] = "default"
+    assert list(problems(spec_of, whole)) == ["partitions[0].id"]
+
+
+@pytest.mark.parametrize("field", ["node_pools", "partitions", "storage"])
+def test_a_list_without_measure_is_one_problem(whole, field):
+    whole[field] = [0] * 100_000
+    assert list(problems(spec_of, whole)) == [field]
+
+
+def test_no_more_problems_are_told_than_somebody_reads(whole):
+    found = problems(spec_of, whole | {f"field{number}": 0 for number in range(100_000)})
+    assert len(found) == MOST_PROBLEMS
+
+
+@pytest.mark.parametrize("tag", ["bool", "int", "float", "timestamp", "binary", "null", "seq", "map"])
+def test_a_tag_that_lies_is_no_crash(tag):
+    with pytest.raises(UsageError) as caught:
+        read_spec(f"display_name: !!{tag} zz")
+    assert caught.value.code == "bad_cluster_spec"
