@@ -80,20 +80,19 @@ class Restarting:
         self._judge(followed, facts, rules)
         for key, run in runs.items():
             known = facts.get(run)
-            # What has one attempt and no diagnosis needs nothing: most jobs cost no question to the audit.
-            if known is not None and (len(known.attempts) > 1 or known.events):
+            if known is not None:
                 self._answer(cluster, queue, jobs[key], known, rules)
 
     def _answer(self, cluster: str, queue: Queue, job: SlurmJob, known: RestartFacts, rules: Restarts) -> None:
-        view = self._view(queue, job, known)
+        view = self._view(queue, job, known, dry=rules.dry_run)
         for decision in decide(view, rules, self._clock()):
             try:
                 self._act(cluster, queue, job, known.run, decision, dry=rules.dry_run)
             except StepwardError as error:
-                # It is in the audit as refused, and so not tried again.
+                # It is in the audit as refused, and not tried again but where Slurm did not answer.
                 _log.warning("%s of job %s: %s", decision.kind, job.key, error)
 
-    def _view(self, queue: Queue, job: SlurmJob, known: RestartFacts) -> JobView:
+    def _view(self, queue: Queue, job: SlurmJob, known: RestartFacts, *, dry: bool) -> JobView:
         records = self._actions.page(None, run=known.run, limit=MOST_RECORDS).items
         moved = {int(one.data["attempt"]) for one in records if one.kind == "job_requeue" and _was_done(one)}
         faults = [fault for event in known.events for fault in faults_of(event.event, event.attempt, event.document)]
@@ -103,7 +102,7 @@ class Restarting:
             nodes=job.nodes if job.state in _RUNS else (),
             attempts=[Attempt(**one._asdict()) for one in known.attempts],
             faults=faults,
-            done=frozenset(str(one.data["key"]) for one in records if "key" in one.data),
+            done=done_keys(records, dry=dry),
             moved=frozenset(moved),
             room=_room(queue) if faults else 0,
         )
@@ -190,6 +189,22 @@ def faults_of(event: str, attempt: int, document: bytes) -> list[Fault]:
     if first is None or first.label not in PART or first.label not in LABELS or not first.suspects.nodes:
         return []
     return [Fault(event, attempt, first.label, tuple(first.suspects.nodes), first.confidence, first.summary)]
+
+
+def done_keys(records: Sequence[Action], *, dry: bool) -> frozenset[str]:
+    """Keys of the decisions that were carried out or refused.
+
+    Not among them is what only would have been done, once it may be; what a crash interrupted, as nothing else of ours is left
+    begun between two looks; and what Slurm did not hear.
+    """
+    return frozenset(
+        str(one.data["key"])
+        for one in records
+        if "key" in one.data
+        and (dry or not one.dry_run)
+        and (one.outcome != "begun" or one.kind == "run_resume")
+        and one.data.get("code") != "slurm_unreachable"
+    )
 
 
 def _was_done(action: Action) -> bool:

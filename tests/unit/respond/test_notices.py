@@ -7,6 +7,7 @@ import pytest
 
 from stepward.detect.signals import Certainty, Detected
 from stepward.errors import UsageError
+from stepward.model.frames import Event
 from stepward.model.notices import NewSilence, NoticeFilter, NoticeItem, NoticeRoute, Silence
 from stepward.model.resources import instant
 from stepward.respond.notices.message import MOST_RUNS, command_input, run_lines, webhook_body
@@ -174,6 +175,15 @@ def test_suspicions_are_not_told_and_what_is_withdrawn_in_time_is_taken_back(des
     desk.hear(detected())
     desk.hear(detected(Certainty.WITHDRAWN))
     assert desk.waiting() == []
+
+
+def test_what_the_server_itself_stopped_is_told_once(desk):
+    held = Event(
+        id="restart-stopped-2", type="restart_stopped", started_at=T0, ended_at=T0, title="held: it died twice"
+    )
+    for _ in range(2):
+        desk.notifier.follow_own("default", "run_a", held)
+    assert desk.waiting() == [[("run_a", "began")]]
 
 
 def test_old_news_wakes_nobody(desk):

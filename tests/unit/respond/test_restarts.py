@@ -5,8 +5,9 @@ import pytest
 
 from stepward.clusters.spec import Restarts
 from stepward.diagnose.document import Cause, Document, Suspects
+from stepward.model.jobs import Action
 from stepward.model.states import State
-from stepward.respond.restarting import faults_of
+from stepward.respond.restarting import done_keys, faults_of
 from stepward.respond.restarts import HOUR_US, US, Attempt, Fault, JobView, decide, judge, same_death
 
 RULES = Restarts(policy="infrastructure", per_hour=3, progress_within_s=60)
@@ -154,6 +155,31 @@ def test_moves_wait_longer_each_time_and_have_a_limit():
 
 def test_no_attempt_no_decision():
     assert kinds(JobView("7", True, (), [])) == []
+
+
+# ── the audit ──
+
+
+def action(kind="job_requeue", outcome="done", *, dry_run=False, **data):
+    return Action(
+        id="a", at="", actor="stepward", kind=kind, outcome=outcome, dry_run=dry_run, data={"key": "k", **data}
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "dry", "done"),
+    [
+        (action(), False, True),
+        (action(outcome="refused", code="slurm_refused"), False, True),
+        (action(outcome="refused", code="slurm_unreachable"), False, False),
+        (action(outcome="begun"), False, False),
+        (action("run_resume", "begun"), False, True),
+        (action(dry_run=True), True, True),
+        (action(dry_run=True), False, False),
+    ],
+)
+def test_the_audit_knows_what_was_done(record, dry, done):
+    assert done_keys([record], dry=dry) == (frozenset({"k"}) if done else frozenset())
 
 
 # ── diagnoses ──

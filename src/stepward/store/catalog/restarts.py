@@ -10,6 +10,8 @@ from stepward.model.states import State
 from stepward.store.catalog.database import Database
 from stepward.store.catalog.schema import attempts, diagnoses, events
 
+_AT_ONCE = 500
+
 
 class AttemptFacts(NamedTuple):
     """An attempt; ``saved`` is the newest step whose checkpoint it made durable, ``lost_nodes`` those that failed under it."""
@@ -39,10 +41,10 @@ class RestartFacts(NamedTuple):
 
 
 def restart_facts(database: Database, of: Iterable[str]) -> dict[str, RestartFacts]:
-    """The facts of those runs that are there."""
+    """The facts of those runs that have had a second attempt or a diagnosed event; most have neither and cost next to nothing."""
     found: dict[str, RestartFacts] = {}
     with database.read() as connection:
-        for run in of:
+        for run in _eventful(connection, list(of)):
             rows = connection.execute(sa.select(attempts).where(attempts.c.run == run).order_by(attempts.c.number))
             known = [dict(row) for row in rows.mappings()]
             if known:
@@ -51,6 +53,16 @@ def restart_facts(database: Database, of: Iterable[str]) -> dict[str, RestartFac
                     run, _attempts(connection, run, known, numbers), _diagnosed(connection, run, numbers)
                 )
     return found
+
+
+def _eventful(connection: sa.Connection, of: Sequence[str]) -> list[str]:
+    found: set[str] = set()
+    for at in range(0, len(of), _AT_ONCE):
+        some = of[at : at + _AT_ONCE]
+        again = sa.select(attempts.c.run).where(attempts.c.run.in_(some), attempts.c.number > 1)
+        judged = sa.select(diagnoses.c.run).where(diagnoses.c.run.in_(some), diagnoses.c.event != "")
+        found |= {row.run for row in connection.execute(sa.union(again, judged))}
+    return sorted(found)
 
 
 def _attempts(
