@@ -34,8 +34,7 @@ async def list_clusters(request: AnyRequest, parts: Given) -> Response[list[Clus
 async def create_cluster(parts: Given, who: Who, data: JSONBody[NewCluster]) -> Operation:
     """Begin to make a cluster, or go on with one that was half made; the operation says how far it is."""
     whole_server(who)
-    spec = spec_of(data.spec)
-    return await asyncio.to_thread(lambda: parts.clusters.create(spec, name=data.name, actor=who.name))
+    return await asyncio.to_thread(lambda: parts.clusters.create(spec_of(data.spec), name=data.name, actor=who.name))
 
 
 @get("/api/v1/clusters/{cluster:str}", operation_id="get_cluster")
@@ -49,8 +48,12 @@ async def get_cluster(request: AnyRequest, parts: Given, cluster: FromPath[str])
 async def update_cluster(parts: Given, who: Who, cluster: FromPath[str], data: JSONBody[ClusterChange]) -> Operation:
     """Begin to make a cluster what the whole specification says. Running jobs go on."""
     whole_server(who)
-    spec = spec_of(data.spec)
-    return await asyncio.to_thread(lambda: parts.clusters.update(_name(parts, cluster), spec, actor=who.name))
+
+    def begin() -> Operation:
+        spec = spec_of(data.spec)
+        return parts.clusters.update(_name(parts, cluster), spec, actor=who.name)
+
+    return await asyncio.to_thread(begin)
 
 
 @delete("/api/v1/clusters/{cluster:str}", operation_id="delete_cluster", opt=ADMIN, status_code=202)

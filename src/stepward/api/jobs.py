@@ -138,7 +138,7 @@ async def change_job(
 ) -> JobChanged:
     """``cancel`` ends a job, ``requeue`` starts it anew under its id, ``hold`` keeps it from starting, ``release`` lets it."""
     whole_server(who)
-    return await asyncio.to_thread(_change, parts, who, parts.queues.of(cluster), job, (verb, data, dry_run))
+    return await asyncio.to_thread(_change, parts, who, cluster, job, (verb, data, dry_run))
 
 
 # ── reading ──
@@ -224,10 +224,10 @@ def _submit(parts: Parts, who: Principal, cluster: str, asked: JobSubmission, dr
 
 
 def _change(
-    parts: Parts, who: Principal, queue: Queue, job: str, asked: tuple[Verb, JobChange | None, bool]
+    parts: Parts, who: Principal, cluster: str, job: str, asked: tuple[Verb, JobChange | None, bool]
 ) -> JobChanged:
     verb, why, dry_run = asked
-    name = job_name(job)
+    queue, name = parts.queues.of(cluster), job_name(job)
     found = queue.slurm.job(name)
     run = None if found.array_tasks else _runs(parts, who, queue, [found]).get(found.key)
     reason = why.reason if why else ""

@@ -15,7 +15,7 @@ from stepward.clusters.patience import Patience
 from stepward.clusters.providers.local import LocalProvider
 from stepward.clusters.providers.local.ports import all_of
 from stepward.clusters.providers.protocol import Provider, Step
-from stepward.clusters.record import ClusterRecord, Records
+from stepward.clusters.record import ClusterRecord, Records, busy
 from stepward.clusters.spec import ClusterSpec
 from stepward.errors import Conflict, NotFound, StepwardError, UsageError
 from stepward.model.clusters import ClusterPlan, Operation, OperationStep
@@ -154,6 +154,10 @@ class Fleet:
                 if error.code not in _MEANWHILE:
                     _log.warning("cluster %s: %s", name, error)
                 continue
+            except OSError as error:
+                # Its folder is full, or somebody was in it: no reason to leave the others alone.
+                _log.warning("cluster %s: %s", name, error)
+                continue
             if again:
                 _log.warning("cluster %s: started again %s", name, ", ".join(again))
 
@@ -198,6 +202,9 @@ class Fleet:
         record.spec = spec
         self.provider(record).check(spec)
         self._hold(name, held, make=True)
+        now = self._present(name)
+        if now is not None and (now.applied is not None or now.slurm_name != record.slurm_name):
+            raise busy(name)  # somebody made it meanwhile
         record.created_at = record.created_at or self._clock()
         return record
 

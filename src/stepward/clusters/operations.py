@@ -46,7 +46,7 @@ class Operations:
         """Remember an operation and start it; returns it as it is at its beginning.
 
         Args:
-            held: holds the cluster's lock; let go when the operation has ended.
+            held: holds the cluster's lock; let go when the operation has ended, or cannot begin.
             id: of an operation that was interrupted and goes on.
             done: what the success of the operation means for the record; called while the cluster is held.
         """
@@ -60,8 +60,12 @@ class Operations:
         )
         record.operation = operation.id
         record.state = "creating" if kind == "create" else "updating" if kind == "update" else "deleting"
-        self._records.put_operation(operation)
-        self._records.put(record)
+        try:
+            self._records.put_operation(operation)
+            self._records.put(record)
+        except BaseException:
+            held.close()
+            raise
         thread = threading.Thread(
             target=self._run, args=(record, operation, steps, held, done), name=operation.id, daemon=True
         )

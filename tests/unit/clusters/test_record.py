@@ -16,7 +16,7 @@ from stepward.clusters.providers.local.ports import FIRST, LAST, all_of, chosen
 from stepward.clusters.providers.protocol import Step
 from stepward.clusters.reading import spec_of
 from stepward.clusters.record import ClusterRecord, Records
-from stepward.errors import Conflict, NotFound, Unavailable, UsageError
+from stepward.errors import Conflict, NotFound, StorageFull, Unavailable, UsageError
 from stepward.model.clusters import Operation
 
 
@@ -116,6 +116,17 @@ def test_a_step_that_fails_ends_the_operation_and_lets_the_cluster_go(records, w
     operation, record = run(records, whole, [Step("a", "first", fail), Step("b", "second", after.set)])
     assert (operation.state, record.state, operation.error.code) == ("failed", "failed", code)
     assert [step.state for step in operation.steps] == ["failed", "pending"] and not after.is_set()
+    with records.locked("lab"):
+        pass
+
+
+def test_an_operation_that_cannot_be_remembered_does_not_begin_and_lets_the_cluster_go(records, whole, tmp_path):
+    record = made(records, whole)
+    (tmp_path / "operations").write_text("no folder")
+    held = contextlib.ExitStack()
+    held.enter_context(records.locked("lab"))
+    with pytest.raises((OSError, StorageFull)):
+        Operations(records, lambda: 1).begin(record, "update", [], held, actor="", done=lambda _: None)
     with records.locked("lab"):
         pass
 

@@ -83,18 +83,23 @@ def launch(
         CommandFailed: ``cluster_command_failed``.
     """
     known = clean_environment(layout) | dict(environ or {}) | {MARK: f"{slurm_name}:{role}"}
-    with open(layout.log(role), "ab") as output:
-        os.fchmod(output.fileno(), 0o600)
-        subprocess.run(
-            ["/usr/bin/setsid", "--fork", *argv],
-            env=known,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=True,
-            timeout=COMMAND_S,
-        )
+    try:
+        with open(layout.log(role), "ab") as output:
+            os.fchmod(output.fileno(), 0o600)
+            subprocess.run(
+                ["/usr/bin/setsid", "--fork", *argv],
+                env=known,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=True,
+                timeout=COMMAND_S,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CommandFailed(
+            f"{role} could not be started: {error}", code="cluster_command_failed", argv=list(argv)
+        ) from None
 
 
 def tail(path: str, size: int = _TAIL) -> str:

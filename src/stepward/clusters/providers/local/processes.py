@@ -93,7 +93,10 @@ def _gone_within(processes: list[Process], seconds: float) -> list[Process]:
     for process in processes:
         with contextlib.suppress(ProcessLookupError), _held(process.pid) as handle:
             if is_alive(process):
-                select.select([handle], [], [], max(0.0, end_at - time.monotonic()))
+                # Not select(): a busy server has descriptors beyond what that takes.
+                waiting = select.poll()
+                waiting.register(handle, select.POLLIN)
+                waiting.poll(max(0.0, end_at - time.monotonic()) * 1000)
     return [process for process in processes if is_alive(process)]
 
 
