@@ -77,15 +77,15 @@ export interface FleetEvents {
 
 /** Events of all runs, newest first: as many pages as were asked for, with what came since on top. */
 export function useFleetEvents(query: EventChoice & { project: string; since: string }): FleetEvents {
-  const [held, hold] = useState<{ items: RunEvent[]; next: string | null; problem: Problem | null; loading: boolean }>({ items: [], next: null, problem: null, loading: true });
+  const [held, hold] = useState<{ key: string; items: RunEvent[]; next: string | null; problem: Problem | null; loading: boolean }>({ key: "", items: [], next: null, problem: null, loading: true });
   const [turn, again] = useState(0);
   const abort = useRef<AbortController | null>(null);
   const key = JSON.stringify(query);
   const load = (cursor: string | null) => {
-    hold((old) => (cursor ? { ...old, loading: true } : { items: [], next: null, problem: null, loading: true }));
+    hold((old) => (old.key === key ? { ...old, problem: null, loading: true } : { key, items: [], next: null, problem: null, loading: true }));
     const signal = abort.current!.signal;
     get<EventPage>("events", { query: { ...query, limit: PAGE, cursor }, signal }).then(
-      ({ items, next }) => signal.aborted || hold((old) => ({ items: cursor ? [...old.items, ...items] : items, next, problem: null, loading: false })),
+      ({ items, next }) => signal.aborted || hold((old) => ({ key, items: cursor ? [...old.items, ...items] : items, next, problem: null, loading: false })),
       (error: unknown) => signal.aborted || hold((old) => ({ ...old, problem: asProblem(error), loading: false })),
     );
   };

@@ -40,7 +40,7 @@ export function DiagnosisView({ run, found }: { run: string; found: Found & { di
       </header>
       <ol class="causes">
         {causes.map((cause) => (
-          <CauseCard key={cause.summary} run={run} cause={cause} />
+          <CauseCard key={`${cause.label} ${cause.summary}`} run={run} cause={cause} />
         ))}
       </ol>
       {candidates.length > 0 && (
@@ -48,7 +48,7 @@ export function DiagnosisView({ run, found }: { run: string; found: Found & { di
           <summary>{count(candidates.length, "candidate")} without proof enough</summary>
           <ol class="causes">
             {candidates.map((cause) => (
-              <CauseCard key={cause.summary} run={run} cause={cause} />
+              <CauseCard key={`${cause.label} ${cause.summary}`} run={run} cause={cause} />
             ))}
           </ol>
         </details>

@@ -29,7 +29,7 @@ export function AllEventsView({ place }: { place: EventsPlace }) {
         </label>
       </div>
       {problem && <ProblemNote problem={problem} retry={reload} />}
-      {items.length ? <EventTable events={items} fleet more={loading ? null : more} /> : loading ? <Skeleton lines={10} /> : !problem && <Nothing place={place} />}
+      {items.length ? <EventTable events={items} fleet more={loading || problem ? null : more} /> : loading ? <Skeleton lines={10} /> : !problem && <Nothing place={place} />}
     </main>
   );
 }
