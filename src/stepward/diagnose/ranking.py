@@ -8,10 +8,12 @@ import math
 from collections import defaultdict
 
 import msgspec
+from msgspec import structs
 
 from stepward.diagnose.cascade import EXPLAINS
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.reading import Reading
+from stepward.diagnose.tables import table
 
 NONE_SCORE = 1.3
 """Log-odds of no known cause: a score below it is insufficient evidence. Fitted to how often answers on lines and cases
@@ -28,6 +30,9 @@ AGREES = 0.8
 CONFIRMS = 0.4
 FIRST = 0.5
 ALONE = 0.4
+MISTAKEN: dict[str, list[str]] = table("mistaken")["mistaken"]
+LEFT_TO_EACH = 0.3
+MAY_BE = "what proves the cause can have this behind it as well"
 _OUTRANKS = {Kind.SCHEDULER: 1.0, Kind.KERNEL: 0.7, Kind.STACKS: 0.7, Kind.EXIT: 0.3, Kind.LOG: 0.0, Kind.METRICS: 0.0}
 
 
@@ -67,7 +72,23 @@ def rank(reading: Reading) -> list[Ranked]:
     total = math.exp(NONE_SCORE) + sum(math.exp(ranked.score) for ranked in found)
     for ranked in found:
         ranked.confidence = round(math.exp(ranked.score) / total, 3)
-    return sorted(found, key=lambda ranked: -ranked.score)
+    found.sort(key=lambda ranked: -ranked.score)
+    return [*found, *_mistaken(found)]
+
+
+def _mistaken(found: list[Ranked]) -> list[Ranked]:
+    """Labels that the cause is most often mistaken for, with what is left of the confidence; candidates, never causes."""
+    cause = next((ranked for ranked in found if ranked.may_be_cause), None)
+    if cause is None:
+        return []
+    left = max(0.0, 1 - sum(ranked.confidence for ranked in found))
+    known = {ranked.label for ranked in found}
+    return [
+        Ranked(label, -math.inf, [structs.replace(cause.anchor, label=label, role=Role.CONFIRM, says=MAY_BE)],
+               confidence=round(min(left * LEFT_TO_EACH, CAUSE / 2), 3))
+        for label in MISTAKEN[cause.label]
+        if label not in known
+    ]  # fmt: skip
 
 
 def _first(groups: dict[str, list[Clue]]) -> dict[str, int]:

@@ -4,6 +4,9 @@ import gzip
 
 import pytest
 
+from stepward.diagnose.ranking import MISTAKEN
+from stepward.model.taxonomy import LABELS
+
 JOB = "JobId=9 JobName=a\n   JobState=PENDING Reason={reason} Dependency=(null)\n   RunTime=00:00:00 TimeLimit=1-00:00:00\n"
 TIMED_OUT = (
     "[rank{rank}]: [E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: "
@@ -45,6 +48,13 @@ def test_an_unknown_exception_is_of_the_part_that_raised_it(log, error, label):
     assert [one.label for one in found.causes] == [label]
 
 
+def test_what_a_label_is_mistaken_for_is_a_candidate_and_never_a_cause(log):
+    found = log("step 1 loss 2.0\nOSError: [Errno 113] No route to host\n")
+    assert [one.label for one in found.causes] == ["network_link"]
+    assert {"network_config", "node_failure"} <= {one.label for one in found.candidates}
+    assert all(one.confidence < 0.3 and one.layer == LABELS[one.label].layer for one in found.candidates)
+
+
 def test_long_work_that_broke_is_waited_for_by_nobody(log):
     found = log(
         "[rank1]: step 1 loss 2.0\n[rank3]: saving checkpoint to /ckpt/1\n"
@@ -69,3 +79,8 @@ def test_a_test_session_that_passes_is_healthy(log):
 def test_places_of_a_metric_that_are_no_names_are_nobody(diagnosed):
     rows = '{"name": "step_time", "rank": "x", "node": [1], "device": {"a": 1}, "values": [1, 2]}\n'
     assert diagnosed({"metrics.jsonl": rows}).unknown[0].analyzer != "diagnosis"
+
+
+def test_every_label_says_what_it_is_mistaken_for():
+    assert MISTAKEN.keys() == LABELS.keys()
+    assert all(label not in others and set(others) <= LABELS.keys() for label, others in MISTAKEN.items())
