@@ -64,6 +64,17 @@ def test_a_run_with_one_attempt_is_not_asked_about_before_an_event_has_a_diagnos
     assert facts.events == [("det_a", 1, b"{}")]
 
 
+def test_a_hang_counts_while_it_lasts_and_slowness_never(bench):
+    twice(bench)
+    hang = EventRow("det_h", "hang", "hang/1", "confirmed", "critical", "slurm.1/step.0", 0, 21, T0, None, "", {})
+    events = [hang, hang._replace(id="det_o", ended_at=T0 + S), hang._replace(id="det_s", type="straggler")]
+    DetectedEvents(bench.database, bench.changes.extend).keep("p", bench.run(), events)
+    ids = [event.id for event in events]
+    Diagnoses(bench.database).keep(bench.run(), "slurm.1/step.0", ids, made_at=T0, version=1, document=b"{}")
+    (facts,) = restart_facts(bench.database, [bench.run()]).values()
+    assert facts.events == [("det_h", 2, b"{}")]
+
+
 def test_what_the_server_tells_is_an_event_of_the_newest_attempt(bench):
     twice(bench)
     held = Event(id="h", type="restart_stopped", started_at=T0, ended_at=T0, title="held")

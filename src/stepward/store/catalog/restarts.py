@@ -25,7 +25,7 @@ class AttemptFacts(NamedTuple):
 
 
 class DiagnosedEvent(NamedTuple):
-    """A confirmed event of a detector, and the document (JSON) of the diagnosis that was made for it."""
+    """A confirmed hardware fault, or a hang that lasts, and the document (JSON) of the diagnosis that was made for it."""
 
     event: str
     attempt: int
@@ -97,7 +97,11 @@ def _diagnosed(connection: sa.Connection, run: str, numbers: dict[str, int]) -> 
     query = (
         sa.select(events.c.id, events.c.attempt, diagnoses.c.document)
         .join(diagnoses, sa.and_(diagnoses.c.run == events.c.run, diagnoses.c.event == events.c.id))
-        .where(events.c.run == run, events.c.certainty == "confirmed")
+        .where(
+            events.c.run == run,
+            events.c.certainty == "confirmed",
+            sa.or_(events.c.type == "hardware_fault", sa.and_(events.c.type == "hang", events.c.ended_at.is_(None))),
+        )
         .order_by(events.c.started_at, events.c.id)
     )
     return [DiagnosedEvent(row.id, numbers.get(row.attempt, 0), row.document) for row in connection.execute(query)]
