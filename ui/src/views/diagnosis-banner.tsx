@@ -13,14 +13,15 @@ export function DiagnosisBanner({ run }: { run: Run }) {
   if (!said) return null;
   const { cause, outcome } = said;
   const newest = run.attempts.at(-1)?.number;
-  const whose = diagnosis.attempt !== null && diagnosis.attempt !== newest ? `Attempt ${diagnosis.attempt}: ` : "";
+  // An attempt that another has followed is no alarm any more.
+  const past = diagnosis.attempt !== null && diagnosis.attempt !== newest;
   return (
-    <section class={`diagnosis-banner ${outcome}`} aria-label="Diagnosis">
+    <section class={`diagnosis-banner ${past ? "past" : outcome}`} aria-label="Diagnosis">
       <Glyph name="warn" />
       <div class="grow">
         <p>
           <b>
-            {whose}
+            {past && `Attempt ${diagnosis.attempt}: `}
             {cause ? cause.summary : "It failed, and nothing that is kept proves why."}
           </b>
           {cause && (
