@@ -66,6 +66,8 @@ PAGE_RUNS, PAGE_LINES = 500, 5000
 """Largest pages that the API gives (docs/api.md)."""
 TEST_S = 130.0
 """A route of notices may take up to two minutes for a message."""
+DIAGNOSE_S = 60.0
+"""Long output is read."""
 SLURM_S = 60.0
 """A command of Slurm may take its own time-out, and one change asks several."""
 BACKUP_S = 3600.0
@@ -299,13 +301,9 @@ class Client:
         """All diagnoses of a run, the newest first: of its attempts (``event`` None) and of events."""
         return self._get(f"{_run(run)}/diagnoses", {}, list[StoredDiagnosis])
 
-    def diagnoses(self, run: str) -> list[StoredDiagnosis]:
-        """All diagnoses of a run, the newest first."""
-        return self._get(f"{_run(run)}/diagnoses", {}, list[StoredDiagnosis])
-
     def make_diagnosis(self, run: str) -> StoredDiagnosis:
         """Have the newest attempt of a run diagnosed now."""
-        return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis)
+        return self._send("POST", f"{_run(run)}/diagnosis", None, StoredDiagnosis, timeout_s=DIAGNOSE_S)
 
     def notices(self, *, limit: int = 50) -> list[Notice]:
         """The newest messages of the outbox."""

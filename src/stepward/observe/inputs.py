@@ -20,7 +20,7 @@ from stepward.model.launches import attempt_numbers
 from stepward.model.resources import Line, instant
 from stepward.model.states import Exit, Witness
 from stepward.model.words import NODES_PROJECT
-from stepward.observe.streams import WHOLE_BYTES, JobGroup, KernelSource, Place, StreamSource, stream_name
+from stepward.observe.streams import JobGroup, KernelSource, Place, StreamSource, stream_name
 from stepward.store.catalog.detected import DetectedEvents
 from stepward.store.catalog.diagnoses import KnownAttempt
 from stepward.store.catalog.nodes import Nodes
@@ -120,7 +120,6 @@ class Gathering:
             for stream in self._logs.streams(attempt.project, attempt.run, attempts=numbers)
             if stream.attempt == attempt.number and stream.bytes
         ]
-        most = WHOLE_BYTES // max(1, len(streams))
         found: list[StreamSource] = []
         names: dict[str, str] = {}
         taken: set[str] = set()
@@ -130,7 +129,7 @@ class Gathering:
             taken.add(name)
             names[f"log:{stream.id}"] = name
             place = Place(attempt.project, attempt.run, stream.id)
-            found.append(StreamSource(self._logs, place, stream, name, most))
+            found.append(StreamSource(self._logs, place, stream, name, len(streams)))
         return found + self._kernel(attempt, window), names
 
     def _kernel(self, attempt: KnownAttempt, window: Window) -> list[StreamSource]:

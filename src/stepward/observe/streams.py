@@ -11,9 +11,13 @@ from stepward.model.resources import LogStream
 from stepward.store.logs import LogStore
 from stepward.store.logs.read import RawLine
 
-WHOLE_BYTES = 32 << 20
-"""Output of all streams together that is read whole; beyond, each gets its part of that, from its head and its tail."""
-HEAD_LINES, TAIL_LINES = 2_000, 20_000
+WHOLE_BYTES = 8 << 20
+"""Output of all streams together that is read whole: a second of CPU at the worst. Of more, each stream's head and tail are."""
+HEAD_LINES, TAIL_LINES = 4_000, 40_000
+"""Lines of all long streams together ..."""
+MOST_HEAD, MOST_TAIL = 2_000, 20_000
+LEAST_HEAD, LEAST_TAIL = 100, 300
+"""... and of one, at most and at least."""
 MOST_HELD = 4_000
 """Lines of the report of one kill, at most: it lists every process."""
 _KILLED_IN = re.compile(rb"oom-kill:constraint=CONSTRAINT_MEMCG,.*task_memcg=([^,\s]+)")
@@ -34,18 +38,19 @@ class StreamSource(Source):
 
     Args:
         name: what people read.
-        most: bytes from which on it is long.
+        of: streams of the diagnosis; the more, the less of each.
     """
 
-    def __init__(self, logs: LogStore, place: Place, stream: LogStream, name: str, most: int) -> None:
+    def __init__(self, logs: LogStore, place: Place, stream: LogStream, name: str, of: int) -> None:
         super().__init__("", name, kind=_KINDS.get(stream.stream, "log"))
         self.place, self.placed = place, True
         self.rank, self.node = stream.rank, stream.node or None
         self._logs, self._stream = logs, stream
         self._head = self._left_out = 0
-        if stream.bytes > most:
-            self._head = min(HEAD_LINES, stream.lines)
-            self._left_out = max(0, stream.lines - self._head - TAIL_LINES)
+        if stream.bytes > WHOLE_BYTES // of:
+            self._head = min(max(LEAST_HEAD, HEAD_LINES // of), MOST_HEAD, stream.lines)
+            tail = min(max(LEAST_TAIL, TAIL_LINES // of), MOST_TAIL)
+            self._left_out = max(0, stream.lines - self._head - tail)
 
     def real(self, number: int) -> int:
         """The line's own number: behind the head, what was left out is counted."""
@@ -75,7 +80,7 @@ class KernelSource(StreamSource):
     def __init__(
         self, logs: LogStore, place: Place, stream: LogStream, name: str, *, since: int, group: "JobGroup | None" = None
     ) -> None:
-        super().__init__(logs, place, stream, name, WHOLE_BYTES)
+        super().__init__(logs, place, stream, name, of=1)
         self._since, self._before, self._group = since, 0, group
 
     def real(self, number: int) -> int:
@@ -84,7 +89,7 @@ class KernelSource(StreamSource):
 
     def chunks(self) -> Iterator[bytes]:
         """The lines since then."""
-        first = max(1, self._stream.lines - TAIL_LINES)
+        first = max(1, self._stream.lines - MOST_TAIL)
         try:
             lines = self._logs.lines(*self.place, first, self._stream.lines)
             since = dropwhile(lambda line: line.at is None or line.at < self._since, lines)

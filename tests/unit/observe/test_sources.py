@@ -7,7 +7,7 @@ from stepward.diagnose.engine import diagnose
 from stepward.ingest.protocols import CommittedFrame
 from stepward.model.frames import LogChunk, Logs, Source
 from stepward.model.words import SourceKind
-from stepward.observe.streams import HEAD_LINES, TAIL_LINES, KernelSource, Place, StreamSource, stream_name
+from stepward.observe.streams import MOST_HEAD, MOST_TAIL, KernelSource, Place, StreamSource, stream_name
 from stepward.store.logs import LogStore
 
 S = 1_000_000
@@ -42,11 +42,11 @@ def put(store, pieces, stream="stdout", rank=3):
 
 @pytest.mark.parametrize("rest", [0, 1, 5000])
 def test_a_long_stream_is_read_at_its_head_and_tail_with_its_own_numbers(store, rest):
-    count = HEAD_LINES + TAIL_LINES + rest
-    lines = [b"step %d loss 2.0\n" % n for n in range(1, count + 1)]
+    count = MOST_HEAD + MOST_TAIL + rest
+    lines = [b"step %d loss 2.0 %s\n" % (n, b"." * 400) for n in range(1, count + 1)]
     lines[-1] = MEMORY.encode() + b"\n"
     stream = put(store, [b"".join(lines)])
-    source = StreamSource(store, Place("p", "r", stream.id), stream, stream_name(stream), most=1000)
+    source = StreamSource(store, Place("p", "r", stream.id), stream, stream_name(stream), of=1)
     document = diagnose([source])
     (cause,) = document.causes
     assert (cause.evidence[0].source, cause.evidence[0].line) == ("n1/rank3.stdout", count)
@@ -56,7 +56,7 @@ def test_a_long_stream_is_read_at_its_head_and_tail_with_its_own_numbers(store, 
 
 def test_a_short_stream_is_read_as_it_came_and_its_last_line_may_be_open(store):
     stream = put(store, [b"one\n\ntwo\n" + MEMORY.encode()])
-    source = StreamSource(store, Place("p", "r", stream.id), stream, "job", most=1 << 20)
+    source = StreamSource(store, Place("p", "r", stream.id), stream, "job", of=1)
     (cause,) = diagnose([source]).causes
     assert (cause.evidence[0].line, cause.evidence[0].text, cause.evidence[0].rank) == (4, MEMORY, 3)
 
@@ -74,5 +74,5 @@ def test_of_a_kernel_log_only_what_was_written_since_counts(store):
 def test_a_stream_that_is_gone_is_named(store):
     stream = put(store, [b"one\n"])
     store.delete_run("p", "r")
-    (note,) = diagnose([StreamSource(store, Place("p", "r", stream.id), stream, "job", most=1 << 20)]).inputs
+    (note,) = diagnose([StreamSource(store, Place("p", "r", stream.id), stream, "job", of=1)]).inputs
     assert note.why is not None and "no output stream" in note.why
