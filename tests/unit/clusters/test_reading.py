@@ -35,6 +35,7 @@ def test_what_is_left_out_has_the_defaults_of_the_documentation():
     assert (spec.provider, spec.controller.accounting, spec.controller.rest) == ("local", True, True)
     assert (spec.slurm.cred_expire_s, spec.slurm.slurmd_timeout_s) == (5, 30)
     assert (spec.health.policy, spec.health.dry_run) == ("default", False)
+    assert (spec.restarts.policy, spec.restarts.dry_run) == ("off", False)
     assert spec.default_partition() == "p"
     assert node_names(spec.node_pools[0]) == ["a-0"]
 
