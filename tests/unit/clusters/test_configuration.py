@@ -23,8 +23,8 @@ def record_of(value):
     return ClusterRecord(name="lab", slurm_name="lab_abc123", spec=spec, ports=ports)
 
 
-def rendered(value, name="slurm.conf", *, memory_limits=True):
-    return files(record_of(value), LAYOUT, Host(memory_limits=memory_limits), "secret")[name][0]
+def rendered(value, name="slurm.conf", **host):
+    return files(record_of(value), LAYOUT, Host(**{"memory_limits": True} | host), "secret")[name][0]
 
 
 def settings(text):
@@ -47,6 +47,13 @@ def test_the_settings_pass_our_own_doctor(whole):
     assert conf["RequeueExit"] == "75"
     assert "NoInAddrAny" in conf["CommunicationParameters"]
     assert conf["AccountingStoragePass"] == LAYOUT.munge_socket
+
+
+def test_daemons_listen_where_they_look_for_each_other(whole):
+    for name in ("slurm.conf", "slurmdbd.conf"):
+        assert "NoInAddrAny" in settings(rendered(whole, name))["CommunicationParameters"]
+        # There the address that they would take instead is that of the host's name, and not what the others are told.
+        assert "CommunicationParameters" not in settings(rendered(whole, name, loopback_name=False))
 
 
 def test_every_node_is_declared_once_and_spares_are_powered(whole):

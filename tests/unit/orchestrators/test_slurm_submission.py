@@ -143,6 +143,13 @@ def test_a_pinned_job_is_warned_of():
     script = "#!/bin/bash\n#SBATCH -w n1\ntrue\n"
     assert any(pinned in one for one in check(JobSubmission(script=script), PARTITIONS, NODES))
     assert not any(pinned in one for one in check(job(exclude="n1"), PARTITIONS, NODES))
+    other = "#!/bin/bash\n#SBATCH --comment=x --wait-all-nodes=1 --no-w\ntrue\n"
+    assert not any(pinned in one for one in check(JobSubmission(script=other), PARTITIONS, NODES))
+
+
+@pytest.mark.parametrize("limit", ["4294967295", "2147483648", "99999999999", "1491309-00"])
+def test_a_time_limit_beyond_what_slurm_counts_is_refused(limit):
+    assert list(refused(job(time_limit=limit))) == ["time_limit"]
 
 
 def test_a_partition_that_is_down_is_warned_of():

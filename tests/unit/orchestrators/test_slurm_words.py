@@ -109,6 +109,12 @@ def test_what_slurm_says_becomes_a_named_error(said, kind, code):
     assert "squeue: error:" not in error.message
 
 
+def test_a_submission_with_an_impossible_array_is_refused_and_no_unknown_job():
+    said = "allocation failure: Invalid job array specification"
+    assert refusal(["sbatch"], 1, said).code == "slurm_refused"
+    assert refusal(["scancel"], 1, said).code == "unknown_job"
+
+
 def test_a_command_that_is_not_here_is_named():
     with pytest.raises(CommandFailed) as caught:
         ask(["stepward-no-such-command"], None)

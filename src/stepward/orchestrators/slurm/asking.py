@@ -109,7 +109,8 @@ def environment(conf: str | None, *, read: bool) -> Mapping[str, str]:
 def refusal(argv: Sequence[str], code: int, said: str) -> StepwardError:
     """The error that a command's failure means."""
     words = _last_words(said) or f"exit code {code}"
-    if _NO_JOB.search(said):
+    # Of a submission the same words are about its own array.
+    if argv[0] != "sbatch" and _NO_JOB.search(said):
         return NotFound(
             f"Slurm knows no such job: {words}",
             code="unknown_job",

@@ -4,6 +4,7 @@ Forms are those of Slurm's ``sbatch`` manual. What depends on the cluster is che
 that a job that could never start is refused with a reason instead of waiting for ever.
 """
 
+import math
 import os
 import re
 import shlex
@@ -36,7 +37,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RESERVED = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_")
 """Beginnings of variables by which Slurm's commands take options."""
 _NAMED = re.compile(r"""#SBATCH\s+(?:.*\s)?(?:-J\s*|--job-name[=\s]\s*)(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))""")
-_PINNED = re.compile(r"^#SBATCH\s.*(?:-w[\s=]?|--nodelist[\s=])\S", re.MULTILINE)
+_PINNED = re.compile(r"^#SBATCH\s(?:.*\s)?(?:-w[\s=]?|--nodelist[\s=])\S", re.MULTILINE)
+MOST_MINUTES = 1 << 31
+"""Slurm counts time limits in 32 bits of minutes, the highest of which have meanings of their own."""
 _MIB = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0 * 1024}
 
 
@@ -192,7 +195,7 @@ def _environment(env: dict[str, str]) -> Iterator[Problem]:
 
 def _is_duration(text: str) -> bool:
     seconds = duration_s(text)
-    return seconds is not None and seconds > 0
+    return seconds is not None and (0 < seconds < 60 * MOST_MINUTES or seconds == math.inf)
 
 
 def _is_memory(text: str) -> bool:

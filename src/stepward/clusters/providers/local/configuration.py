@@ -14,9 +14,15 @@ JOB_MEMORY_PLUGIN = "cgroup/v1"
 
 
 class Host(msgspec.Struct, frozen=True):
-    """What matters of the host: whether control groups of version 1 can enforce memory limits."""
+    """What matters of the host.
+
+    Attributes:
+        memory_limits: whether control groups of version 1 can enforce memory limits.
+        loopback_name: whether its own name means 127.0.0.1.
+    """
 
     memory_limits: bool
+    loopback_name: bool = True
 
 
 def files(record: ClusterRecord, layout: Layout, host: Host, password: str) -> dict[str, tuple[str, int]]:
@@ -25,7 +31,7 @@ def files(record: ClusterRecord, layout: Layout, host: Host, password: str) -> d
         "slurm.conf": (slurm_conf(record, layout, host), 0o644),
         "gres.conf": (gres_conf(record.spec, layout), 0o644),
         "cgroup.conf": (cgroup_conf(layout, host), 0o644),
-        "slurmdbd.conf": (slurmdbd_conf(record, layout, password), 0o600),
+        "slurmdbd.conf": (slurmdbd_conf(record, layout, host, password), 0o600),
     }
 
 
@@ -33,7 +39,7 @@ def slurm_conf(record: ClusterRecord, layout: Layout, host: Host) -> str:
     """slurm.conf of a cluster."""
     spec, ports = record.spec, ports_of(record)
     lines = [
-        *_daemons(record, ports, layout),
+        *_daemons(record, ports, layout, host),
         *_scheduling(spec, host),
         *_failures(spec),
         *_power(spec, layout),
@@ -51,7 +57,7 @@ def ports_of(record: ClusterRecord) -> Ports:
     return record.ports
 
 
-def _daemons(record: ClusterRecord, ports: Ports, layout: Layout) -> list[str]:
+def _daemons(record: ClusterRecord, ports: Ports, layout: Layout, host: Host) -> list[str]:
     lines = [
         f"ClusterName={record.slurm_name}",
         "SlurmctldHost=localhost(127.0.0.1)",
@@ -59,8 +65,9 @@ def _daemons(record: ClusterRecord, ports: Ports, layout: Layout) -> list[str]:
         # ResumeProgram starts slurmd on this host, which needs root.
         "SlurmUser=root",
         "SlurmdUser=root",
-        # Slurm listens on all addresses unless it is told not to.
-        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
+        # Slurm listens on all addresses unless it is told not to. Then it takes that of the host's name: where this is
+        # another one (Debian has 127.0.1.1), its daemons and srun would not find each other.
+        *(["CommunicationParameters=NoInAddrAny,NoCtldInAddrAny"] if host.loopback_name else []),
         "AuthType=auth/munge",
         f"AuthInfo=socket={layout.munge_socket},cred_expire={record.spec.slurm.cred_expire_s}",
         f"StateSaveLocation={layout.path('state')}",
@@ -214,7 +221,7 @@ def cgroup_conf(layout: Layout, host: Host) -> str:
     return f"CgroupPlugin={JOB_MEMORY_PLUGIN}\nCgroupMountpoint={layout.path('cgroup')}\nConstrainRAMSpace=yes\n"
 
 
-def slurmdbd_conf(record: ClusterRecord, layout: Layout, password: str) -> str:
+def slurmdbd_conf(record: ClusterRecord, layout: Layout, host: Host, password: str) -> str:
     """slurmdbd.conf; it holds the database's password."""
     ports = ports_of(record)
     lines = [
@@ -222,6 +229,8 @@ def slurmdbd_conf(record: ClusterRecord, layout: Layout, password: str) -> str:
         f"AuthInfo=socket={layout.munge_socket}",
         "DbdHost=localhost",
         "DbdAddr=127.0.0.1",
+        # As in slurm.conf; the manual of slurmdbd 22.05 does not say that it can be told.
+        *(["CommunicationParameters=NoInAddrAny"] if host.loopback_name else []),
         f"DbdPort={ports.accounting}",
         "SlurmUser=root",
         f"PidFile={layout.path('run')}/slurmdbd.pid",

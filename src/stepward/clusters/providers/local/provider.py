@@ -56,7 +56,7 @@ class LocalProvider:
         self._keep = keep
         self._server = server
         self._taken = taken
-        self._host = Host(memory_limits=cgroups.memory_limits())
+        self._host = Host(memory_limits=cgroups.memory_limits(), loopback_name=_name_is_loopback())
 
     def check(self, spec: ClusterSpec) -> None:
         """Refuse what this host cannot carry: ``cluster_needs``, ``bad_cluster_folder``."""
@@ -352,6 +352,13 @@ def _devices(layout: Layout, gpus: int) -> None:
         real, path = f"/dev/nvidia{number}", layout.path("dev", f"nvidia{number}")
         if not os.path.lexists(path):
             os.symlink(real if os.path.exists(real) else "/dev/null", path)
+
+
+def _name_is_loopback() -> bool:
+    try:
+        return socket.gethostbyname(socket.gethostname()) == "127.0.0.1"
+    except OSError:
+        return False
 
 
 def _listens(port: int) -> bool:
