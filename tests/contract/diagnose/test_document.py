@@ -51,6 +51,7 @@ def test_a_failure_as_programs_see_it(tmp_path):
     assert evidence == {
         "kind": "log", "source": "job.log", "line": 1, "last_line": 1, "count": 1, "time": "2026-05-06T10:00:00.000000Z",
         "rank": 3, "node": None, "text": LOG.splitlines()[0],
+        "chart": None, "event": None, "stream": None, "stream_run": None,
     }  # fmt: skip
     assert all(one.keys() == {"analyzer", "why"} for one in document["unknown"])
     assert all(one.keys() == {"label", "why"} for one in document["ruled_out"])
