@@ -28,11 +28,15 @@ class Metrics:
     def __init__(self, statements: list[Statement]) -> None:
         self.statements = [one for one in statements if not one.tracked]
         self.courses = [one for one in statements if one.tracked]
-        self.slower = slower(self.courses)
         self.idle = any(low_duty(one) for one in self.statements if one.metric == "duty")
         self.flat = any(
             one.metric == "progress" and ("flat" in one.text or "no " in one.text.lower()) for one in statements
         )
+
+    @property
+    def slower(self) -> bool:
+        """Whether steps got slower, known cause or not."""
+        return slower(self.courses)
 
     def clues(self) -> list[Clue]:
         """Clues of single statements and of comparisons between nodes and ranks."""
