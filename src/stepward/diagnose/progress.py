@@ -38,7 +38,7 @@ _TIMES = [
         r"(?:elapsed time per iteration|iteration[ _]time|step[ _]time)\s*(?:\(ms\))?\s*[:=]?\s*([\d.]+)", re.IGNORECASE
     ),
     re.compile(r"\btime['\"]?\s*[:=]?\s*([\d.]+)", re.IGNORECASE),
-    re.compile(r"([\d.]+)\s*(?:ms|s|sec)/(?:it|iter|step)\b", re.IGNORECASE),
+    re.compile(r"(?<![\d.])([\d.]+)\s*(?:ms|s|sec)/(?:it|iter|step)\b", re.IGNORECASE),
     re.compile(r"(?:^|[|\s])([\d.]+) ?(?:s|ms|sec)(?:\s*(?:\||$|[a-z]+ ))"),
 ]
 _DATA = re.compile(
