@@ -25,7 +25,8 @@ def up(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; prints a link that signs your browser in."""
     with needs("server"):
-        from stepward.server.app import ServerSettings, serve
+        from stepward.server.app import ServerSettings
+        from stepward.server.serving import serve
 
     serve(
         ServerSettings(

@@ -271,6 +271,8 @@ class Observer:
         watched.positions = self._replay.positions(watched.project, watched.run)
         signals = self._replay.signals(watched.project, watched.run, watched.conversion, watched.place)
         for signal in signals:
+            if self._stopped.is_set():  # the next start reads it again
+                return
             for event in detection.take(signal):
                 said[event.id] = event
         watched.keys.update(self._catalog.attempts(watched.run))

@@ -1,24 +1,20 @@
-"""The server: the only place where its parts are wired. ``create_app`` puts them together, ``serve`` runs them.
+"""The server: the only place where its parts are wired. ``create_app`` puts them together, ``serving`` runs them.
 
 A server owns its data folder, listens on loopback unless told otherwise, and ends within 10 s of SIGTERM.
 """
 
 import asyncio
 import contextlib
-import errno
 import getpass
 import logging
 import os
 import shutil
-import signal
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from typing import cast
 
 import msgspec
-import uvicorn
 from litestar import Litestar
 
 import stepward
@@ -34,7 +30,7 @@ from stepward.clusters.fleet import Fleet
 from stepward.clusters.health import HealthWatch, watched_clusters
 from stepward.clusters.queues import Queues
 from stepward.detect.signals import Detected
-from stepward.errors import StepwardError, UsageError
+from stepward.errors import StepwardError
 from stepward.goodput.ledger import VERSION as LEDGER_VERSION
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.ingestor import Ingestor
@@ -59,7 +55,6 @@ from stepward.server.moves import Moves
 from stepward.server.reporting import Reporting
 from stepward.server.retention import Sweeper
 from stepward.server.worker import repeat_until, tick_until
-from stepward.settings import ServerFile, server_files
 from stepward.store.catalog import (
     Access,
     CatalogApplier,
@@ -86,8 +81,6 @@ from stepward.store.points.duckdb import DuckDBPoints
 DEFAULT_PORT = 7070
 FIRST_LINK_S = 86_400.0
 """The link that ``up`` prints works once, within a day."""
-GRACEFUL_S = 4
-"""Seconds that open requests have at the end; with the rest of the shutdown it stays below 10 s."""
 LOW_DISK_BYTES = 256 << 20
 RESTARTS_S = 2.0
 """Pause between two looks at the jobs of clusters whose restart policy is on."""
@@ -378,101 +371,3 @@ class Server:
 def create_app(settings: ServerSettings) -> Litestar:
     """The application of a server with these settings, as its OpenAPI document is made from; ``serve`` serves it."""
     return Server(settings).app()
-
-
-def serve(settings: ServerSettings) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Raises:
-        StepwardError: ``port_taken``, ``bad_host``, and what data folder and stores raise, before anything is announced.
-    """
-    # uvicorn ends gracefully and then raises the signal again: it must not end us before the state file is gone.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.ExitStack() as undo:
-        listening = _listen(settings)
-        undo.callback(listening.close)
-        server = Server(msgspec.structs.replace(settings, port=listening.getsockname()[1]))
-        undo.callback(server.close)
-        asyncio.run(server.parts.ingestor.start())
-        server.finish_deletions()
-        undo.pop_all()
-    state = _write_state(server)
-    try:
-        _announce(server)
-        _Uvicorn(server).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(state)
-
-
-class _Uvicorn(uvicorn.Server):
-    """Ends the streams of live updates before it waits for open requests, which they would hold up."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(
-            uvicorn.Config(
-                server.door(),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                lifespan="on",
-                timeout_graceful_shutdown=GRACEFUL_S,
-                timeout_keep_alive=30,
-                ws="none",
-            )
-        )
-        self._live = server.parts.live
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._live.stop()
-        await super().shutdown(sockets)
-
-
-def _listen(settings: ServerSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((settings.host, settings.port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            raise UsageError(
-                f"port {settings.port} of {settings.host} is taken",
-                code="port_taken",
-                hint="another server may run there; name another port by --port",
-            ) from error
-        raise UsageError(
-            f"cannot listen on {settings.host}:{settings.port}: {error}", code="bad_host", hint="--host, --port"
-        ) from error
-    listening.listen(512)
-    return listening
-
-
-def _write_state(server: Server) -> str:
-    folder = server_files()
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = f"{folder}/{server.settings.port}.json"
-    content = msgspec.json.encode(ServerFile(url=server.url, data=server.folder.path, pid=os.getpid()))
-    descriptor = os.open(f"{path}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    os.replace(f"{path}.partial", path)
-    return path
-
-
-def _announce(server: Server) -> None:
-    settings = server.settings
-    print(f"stepward {stepward.__version__} serves {server.url} (data: {server.folder.path})")
-    print(f"Sign in: {server.login_link()}", flush=True)
-    if not settings.loopback and not settings.allowed_hosts:
-        print(
-            f"Warning: {settings.host} is reachable from other machines and traffic is not encrypted; "
-            "put a proxy with TLS before it and name its host by --allowed-host.",
-            file=sys.stderr,
-            flush=True,
-        )
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("stepward.audit").setLevel(logging.INFO)

@@ -21,7 +21,8 @@ from stepward.model.words import SourceKind
 _SERVE = """
 import json, sys
 import msgspec
-from stepward.server.app import ServerSettings, serve
+from stepward.server.app import ServerSettings
+from stepward.server.serving import serve
 from stepward.errors import StepwardError
 try:
     serve(msgspec.json.decode(sys.argv[1], type=ServerSettings))

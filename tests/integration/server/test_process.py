@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -253,3 +257,27 @@ def test_silence_is_noticed(data):
         writer.send(("status", Status(at=now(), step=1)))
         assert stream.until("run")["run"]["state"] == "running"
         stream.close()
+
+
+HANGS = """
+import sys, time
+from stepward.server import app, serving
+app.Server.close = lambda self: time.sleep(60)
+serving.serve(app.ServerSettings(data=sys.argv[1], port=0))
+"""
+
+
+def test_it_ends_in_time_although_something_hangs(data):
+    command = [sys.executable, "-c", HANGS, str(data)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    announced = process.stdout.readline()
+    port = re.search(r":(\d+) ", announced).group(1)
+    state = f"{os.environ['XDG_STATE_HOME']}/stepward/servers/{port}.json"
+    assert os.path.exists(state)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert time.monotonic() - begun < 20  # it would have taken 60
+    assert not os.path.exists(state)
