@@ -2,13 +2,14 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from stepward.cli.cluster_view import columns, describe
 from stepward.cli.connection import connect
-from stepward.cli.table import Format, FormatOption, show, write_csv, write_json
+from stepward.cli.table import Column, Format, FormatOption, show, write_csv, write_json
 from stepward.cli.text import safe
 from stepward.client.api import Client
 from stepward.errors import CommandFailed, UsageError
@@ -125,11 +126,13 @@ def validate(file: FileOption, output: FormatOption = Format.TABLE) -> None:
     if output is Format.JSON:
         write_json({"valid": not problems, "problems": problems})
     else:
-        print("path,line,message")
-        for one in problems:
-            print(",".join(f'"{safe(str(one.get(key) or ""))}"' for key in ("path", "line", "message")))
+        write_csv([Column(name, _field(name)) for name in ("path", "line", "message")], problems)
     if problems:
         raise typer.Exit(2)
+
+
+def _field(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda problem: problem.get(name)
 
 
 def _checked(file: str) -> dict[str, Any]:

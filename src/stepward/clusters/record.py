@@ -198,6 +198,8 @@ def write_atomically(path: str, content: bytes, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         os.replace(f"{path}.partial", path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{path}.partial")
         raise StorageFull(
             f"{path} could not be written: {error.strerror}", code="disk_full", hint="free space on its disk"
         ) from error

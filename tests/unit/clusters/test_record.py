@@ -15,7 +15,7 @@ from stepward.clusters.providers.local import cgroups
 from stepward.clusters.providers.local.ports import FIRST, LAST, all_of, chosen
 from stepward.clusters.providers.protocol import Step
 from stepward.clusters.reading import spec_of
-from stepward.clusters.record import ClusterRecord, Records
+from stepward.clusters.record import ClusterRecord, Records, write_atomically
 from stepward.errors import Conflict, NotFound, StorageFull, Unavailable, UsageError
 from stepward.model.clusters import Operation
 
@@ -129,6 +129,13 @@ def test_an_operation_that_cannot_be_remembered_does_not_begin_and_lets_the_clus
         Operations(records, lambda: 1).begin(record, "update", [], held, actor="", done=lambda _: None)
     with records.locked("lab"):
         pass
+
+
+def test_a_write_that_fails_leaves_nothing_half_written(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(StorageFull):
+        write_atomically(str(tmp_path / "taken"), b"x")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
 
 
 def test_the_differences_of_two_specifications_are_told(whole):
