@@ -1,7 +1,6 @@
 """The document of ``stepward diagnose --format json``: its shape is a contract with programs."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -113,37 +112,9 @@ def test_csv_has_a_line_a_cause(tmp_path):
     assert row.startswith("gpu_oom,framework,0.")
 
 
-@pytest.fixture
-def slurm(tmp_path, monkeypatch):
-    """Commands of Slurm that answer as recorded."""
-
-    def make(**answers):
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        for name, text in answers.items():
-            (folder / f"{name}.txt").write_text(text)
-            (folder / name).write_text(f"#!/bin/sh\ncat '{folder}/{name}.txt'\n")
-            (folder / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-
-    return make
-
-
-def test_a_slurm_job_is_asked_for_and_its_output_is_read(slurm, tmp_path):
-    (tmp_path / "slurm-7.out").write_text(LOG)
-    slurm(
-        sacct="JobID|JobName|State|ExitCode|NodeList\n7|x|FAILED|1:0|a1\n",
-        scontrol=f"JobId=7 JobName=x\n   JobState=FAILED Reason=NonZeroExitCode\n   StdOut={tmp_path}/slurm-7.out\n",
-    )
-    document = json.loads(stepward("--slurm", "7", "--format", "json").stdout)
-    assert sorted((note["source"], note["kind"]) for note in document["inputs"]) == [
-        ("sacct.txt", "scheduler"), ("scontrol.txt", "scheduler"), ("slurm-7.out", "log"),
-    ]  # fmt: skip
-    assert [cause["label"] for cause in document["causes"]] == ["gpu_oom"]
-
-
-def test_slurm_that_is_not_there_is_an_error(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_slurm_that_cannot_be_asked_is_an_error_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
     done = stepward("--slurm", "7")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "[slurm_unavailable]" in done.stderr
+    said = {1: "[slurm_missing]", 75: "[slurm_unreachable]"}  # its commands may be on this host
+    assert done.stdout == ""
+    assert said[done.returncode] in done.stderr
