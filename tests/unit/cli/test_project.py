@@ -4,7 +4,14 @@ import pytest
 
 from stepward.cli import app, project
 
-LLM = {"name": "llm", "runs": 7, "live": 1, "created_at": "2026-12-01T00:00:00Z", "retention_s": 7776000.0, "expired": 1}
+LLM = {
+    "name": "llm",
+    "runs": 7,
+    "live": 1,
+    "created_at": "2026-12-01T00:00:00Z",
+    "retention_s": 7776000.0,
+    "expired": 1,
+}
 
 
 @pytest.fixture
