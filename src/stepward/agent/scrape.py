@@ -34,16 +34,17 @@ class Target:
     def scrape(self) -> list[list[Reading]]:
         """Readings by metric name, so that each name's series make a row of their own; ``up`` is always there."""
         found, left_out, malformed = self._samples()
+        counted = {"left_out": float(left_out), "malformed": float(malformed)} if not self.problem else {}
+        own = [self._own(name, value) for name, value in ({"up": float(not self.problem)} | counted).items()]
         rows: dict[str, list[Reading]] = {}
-        seen = set[tuple[str, int | None]]()
+        # Whether it is up is not for the exporter to say.
+        seen: set[tuple[str, int | None]] = {(reading.metric, reading.device) for reading in own}
         for sample in found:
             reading = self._reading(sample)
             if len(reading.metric) <= MAX_NAME and (reading.metric, reading.device) not in seen:
                 seen.add((reading.metric, reading.device))
                 rows.setdefault(sample.name, []).append(reading)
-        own = {"up": float(not self.problem), "left_out": float(left_out), "malformed": float(malformed)}
-        own = own if not self.problem else {"up": 0.0}
-        return [[self._own(name, value) for name, value in own.items()], *rows.values()]
+        return [own, *rows.values()]
 
     def _samples(self) -> tuple[Sequence[exposition.Sample], int, int]:
         self.problem = ""

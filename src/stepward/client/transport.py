@@ -96,7 +96,7 @@ class Transport:
         except OSError as error:
             raise self._unavailable("server_unreachable", f"is out of reach: {error}") from None
         except (http.client.HTTPException, ValueError) as error:
-            raise self._unavailable("not_http", f"does not speak HTTP: {error or type(error).__name__}") from None
+            raise self._unavailable("not_http", f"does not speak HTTP: {_words(error)}") from None
         except BaseException:
             self.close()
             raise
@@ -207,3 +207,11 @@ def _stale(sock: Any) -> bool:
     poll = select.poll()
     poll.register(sock.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
     return bool(poll.poll(0))
+
+
+def _words(error: Exception) -> str:
+    """What is wrong with an answer; of its own bytes nothing long or unprintable, for this goes to logs and terminals."""
+    if isinstance(error, http.client.BadStatusLine):
+        return "its first line is no status"
+    text = str(error)
+    return text if text and text.isprintable() and len(text) <= 200 else type(error).__name__

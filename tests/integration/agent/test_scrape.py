@@ -1,6 +1,7 @@
 """Exporters over real sockets: what is read, and what no exporter can do to the agent."""
 
 import http.server
+import socket
 import threading
 import time
 
@@ -93,6 +94,28 @@ def test_series_beyond_the_limit_are_counted(exporter):
 def test_two_samples_that_would_be_one_series_count_once(exporter):
     _, _, found = scraped(exporter(b'm{gpu="1"} 1\nm{gpu="01"} 2\n'))
     assert found['m{instance="HERE"}', 1] == 1
+
+
+def test_an_exporter_does_not_say_itself_whether_it_is_up(exporter):
+    _, _, found = scraped(exporter(b"up 7\nmalformed 9\nleft_out 9\nother 1\n"))
+    own = {name: found[f'{name}{{instance="HERE"}}', None] for name in ("up", "malformed", "left_out", "other")}
+    assert own == {"up": 1, "malformed": 0, "left_out": 0, "other": 1}
+
+
+def test_what_speaks_no_http_is_told_in_a_line_that_can_be_read():
+    with socket.create_server(("127.0.0.1", 0)) as raw:
+
+        def answer():
+            taken, _ = raw.accept()
+            with taken:
+                taken.recv(4096)
+                taken.sendall(b"\x1b[31m\x00\xff" * 5000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        target = Target(f"http://127.0.0.1:{raw.getsockname()[1]}/metrics")
+        target.scrape()
+    assert "does not speak HTTP" in target.problem
+    assert target.problem.isprintable() and len(target.problem) < 400
 
 
 def test_the_client_reads_an_answer_that_the_server_closes_behind(exporter):
