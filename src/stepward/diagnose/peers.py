@@ -1,7 +1,8 @@
 """Courses of metrics over time: one rank, device or node against the others, and each against its own past.
 
 A course is cut into blocks; a block's median forgives single samples. Something that lasts a block counts, the first
-block does not: jobs warm up and compile in it. Thresholds are those of ``stepward.detect``.
+block does not: jobs warm up and compile in it. Thresholds of waits, clocks, heat and duty are those of ``stepward.detect``;
+those below are of this module, set on simulated courses (``bench/diagnosis.py folders --split train``).
 """
 
 import math

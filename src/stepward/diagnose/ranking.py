@@ -16,8 +16,8 @@ from stepward.diagnose.reading import Reading
 from stepward.diagnose.tables import table
 
 NONE_SCORE = 1.3
-"""Log-odds of no known cause: a score below it is insufficient evidence. Fitted to how often answers on lines and cases
-that no rule was tuned on were right (``bench/diagnosis.py cases``: calibration error and Brier score)."""
+"""Log-odds of no known cause: a score below it is insufficient evidence. Fitted to how often answers on our own lines and
+cases were right (``bench/diagnosis.py cases``: calibration error and Brier score)."""
 CAUSE = 0.3
 """Confidence from which a candidate is called a cause."""
 EXPLAINED = 2.5

@@ -142,8 +142,10 @@ class Crash(Detector):
             rank = root.rank if root.rank is not None else rank
         if self._lost and 2 * len(self._lost) <= len(self.attempt.ranks) and rank not in self._lost:
             gone = tuple(sorted({name for one in self._lost if (name := self.attempt.node_of(one))}))
-            who = f"Rank {', '.join(map(str, self._lost[:4]))} was lost"
-            return {"data": dict(data or {}), "ranks": self._lost, "nodes": gone, "title": who}
+            lost = sorted(self._lost)
+            named = ", ".join(map(str, lost[:4])) + (f" and {len(lost) - 4} more" if len(lost) > 4 else "")
+            who = f"Rank {named} was lost" if len(lost) == 1 else f"Ranks {named} were lost"
+            return {"data": dict(data or {}), "ranks": tuple(lost), "nodes": gone, "title": who}
         node = self.attempt.node_of(rank) or (root.node if root is not None else "")
         if not node and self._first is not None and self._first.rank == rank:
             node = self._first.node

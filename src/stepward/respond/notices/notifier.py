@@ -1,8 +1,7 @@
 """The worker behind notices: takes what was seen into the outbox, and tells what is due.
 
 Taking is on the thread of whoever saw it and writes a row; telling is on a thread of its own, so that a receiver that
-hangs holds up nobody but other messages. Every message is told at least once: the outbox is in the catalog, and what was
-seen in the hour before a start is looked at again.
+hangs holds up nobody but other messages. Every message that is in the outbox is told at least once: it is in the catalog.
 """
 
 import logging
