@@ -99,7 +99,8 @@ class Observer:
         """End the thread; what waits is read again at the next start."""
         self._stopped.set()
         self._wake.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def follow(self, rows: Sequence[FrameRows]) -> None:
         """Take committed frames; called by committers, never waits."""

@@ -56,7 +56,8 @@ class Reprocessor:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def submit(self, project: str, run: str, *, dry_run: bool) -> Reprocessing:
         """Queue a run.

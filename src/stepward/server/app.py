@@ -132,6 +132,8 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self._ended = asyncio.Event()
+        self._working: asyncio.Future[tuple[None, None, None, None]] | None = None
         self.folder = DataFolder(settings.data or default_data(), force=settings.force)
         remove_unfinished(self.folder.path)
         try:
@@ -305,7 +307,6 @@ class Server:
         self.moves.clear(self.parts)
 
     async def _start(self) -> None:
-        self._ended = asyncio.Event()
         self.moves.resume(self.parts)
         sweeper = Sweeper(self.parts)
         await self.parts.live.start()
@@ -313,7 +314,7 @@ class Server:
         self.diagnosing.start()
         self.notifier.start()
         self.reprocessor.start()
-        self._ticking = asyncio.create_task(
+        clockwork = asyncio.create_task(
             tick_until(
                 self.parts,
                 self._ended,
@@ -329,7 +330,8 @@ class Server:
         )
 
         # Apart from the clockwork: a Slurm that does not answer holds nobody else up.
-        self._watching = asyncio.gather(
+        self._working = asyncio.gather(
+            clockwork,
             repeat_until(self._ended, self.health.look),
             repeat_until(self._ended, self.restarting.look, RESTARTS_S),
             repeat_until(self._ended, self.parts.clusters.tend, TEND_S),
@@ -338,8 +340,8 @@ class Server:
     async def _stop(self) -> None:
         self._ended.set()
         await self.parts.live.stop()
-        await self._ticking
-        await self._watching
+        if self._working is not None:  # None where the start itself has failed
+            await self._working
         await self.parts.ingestor.stop()
         await asyncio.to_thread(self.reprocessor.stop)
         await asyncio.to_thread(self.observer.stop)
