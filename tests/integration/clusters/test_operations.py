@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -96,19 +97,21 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path):
+def home():
     why = is_usable()
     if why is not None:
         pytest.skip(f"no real Slurm: {why}")
-    home = Home(tmp_path)
-    home.start()
-    yield home
-    if home.server.poll() is not None:
+    # Not below the folder of the test: sockets in a cluster's folder bound the length of its path.
+    with tempfile.TemporaryDirectory(prefix="sw-") as root:
+        home = Home(root)
         home.start()
-    if os.path.exists(f"{home.data}/clusters/lab"):
-        home.wait(lambda: home.operation()["state"] != "running")
-        home.cli("cluster", "delete", "lab")
-    home.stop()
+        yield home
+        if home.server.poll() is not None:
+            home.start()
+        if os.path.exists(f"{home.data}/clusters/lab"):
+            home.wait(lambda: home.operation()["state"] != "running")
+            home.cli("cluster", "delete", "lab")
+        home.stop()
 
 
 def traces(slurm_name, folder):

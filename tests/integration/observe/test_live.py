@@ -136,6 +136,7 @@ def test_a_server_that_is_killed_misses_nothing(lab):
     seen = lab.until(
         lambda: (
             (events := lab.events("killed", "--certainty", "confirmed"))
+            and {(event["type"], event["step"] == 60) for event in events} >= {("non_finite", True)}
             and {event["type"] for event in events} >= {"non_finite", "crash"}
             and events
         ),

@@ -260,11 +260,9 @@ def test_a_step_beyond_int64_silences_nothing(script, step):
     """
     script.run(source, code=0)
     (writer,) = script.written()
-    edge = max(-(2**63), min(2**63 - 1, int(step)))
-    assert writer.value("loss") == [(edge, 1.0)]
-    assert writer.of("status")[-1].step == edge
+    assert writer.value("loss") == []  # refused and counted: at the edge it would lie
     assert {e.type: e.step for e in writer.events()}.keys() == {"checkpoint", "checkpoint_durable", "mark"}
-    assert writer.of("status")[-1].dropped == 0
+    assert writer.exit.exit_code == 0
 
 
 @pytest.mark.parametrize(

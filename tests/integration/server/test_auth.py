@@ -11,6 +11,7 @@ from .conftest import now
 pytestmark = pytest.mark.integration
 
 READS, EDITS, ADMIN, INGESTS = "viewer editor admin", "editor admin", "admin", "ingest editor admin"
+OWNS = "admin of the project"
 ROUTES = [
     ("GET", "/metrics", READS),
     ("GET", "/api/v1/openapi.json", READS),
@@ -45,7 +46,55 @@ ROUTES = [
     ("POST", "/api/v1/ingest", INGESTS),
     ("GET", "/api/v1/jobs/claims", INGESTS),
     ("POST", "/api/v1/backups", ADMIN),
+    ("GET", "/api/v1/projects/{name}", READS),
+    ("PATCH", "/api/v1/projects/{name}", OWNS),
+    ("GET", "/api/v1/projects/{name}/rules", READS),
+    ("PUT", "/api/v1/projects/{name}/rules", EDITS),
+    ("GET", "/api/v1/events", READS),
+    ("GET", "/api/v1/runs/{run}/events/{event}", READS),
+    ("GET", "/api/v1/runs/{run}/events/{event}/diagnosis", READS),
+    ("GET", "/api/v1/runs/{run}/diagnoses", READS),
+    ("GET", "/api/v1/runs/{run}/diagnosis", READS),
+    ("POST", "/api/v1/runs/{run}/diagnosis", EDITS),
+    ("POST", "/api/v1/runs/{run}/reprocess", EDITS),
+    ("GET", "/api/v1/runs/{run}/reprocess/{job}", READS),
+    ("GET", "/api/v1/runs/{run}/nodes", READS),
+    ("GET", "/api/v1/runs/{run}/nodes/{node}/points", READS),
+    ("GET", "/api/v1/nodes", READS),
+    ("GET", "/api/v1/clusters/{cluster}/nodes/{node}", READS),
+    ("GET", "/api/v1/clusters", READS),
+    ("POST", "/api/v1/clusters", ADMIN),
+    ("GET", "/api/v1/clusters/{cluster}", READS),
+    ("PUT", "/api/v1/clusters/{cluster}", ADMIN),
+    ("DELETE", "/api/v1/clusters/{cluster}", ADMIN),
+    ("POST", "/api/v1/clusters/{cluster}/plan", READS),
+    ("GET", "/api/v1/operations", READS),
+    ("GET", "/api/v1/operations/{operation}", READS),
+    ("GET", "/api/v1/clusters/{cluster}/jobs", READS),
+    ("POST", "/api/v1/clusters/{cluster}/jobs", ADMIN),
+    ("GET", "/api/v1/clusters/{cluster}/jobs/{job}", READS),
+    ("POST", "/api/v1/clusters/{cluster}/jobs/{job}/{verb}", ADMIN),
+    ("GET", "/api/v1/clusters/{cluster}/jobs/{job}/logs", READS),
+    ("GET", "/api/v1/actions", READS),
+    ("GET", "/api/v1/notices", ADMIN),
+    ("GET", "/api/v1/notices/routes", ADMIN),
+    ("PUT", "/api/v1/notices/routes/{name}", ADMIN),
+    ("DELETE", "/api/v1/notices/routes/{name}", ADMIN),
+    ("POST", "/api/v1/notices/routes/{name}/test", ADMIN),
+    ("GET", "/api/v1/notices/silences", READS),
+    ("POST", "/api/v1/notices/silences", EDITS),
+    ("DELETE", "/api/v1/notices/silences/{id}", EDITS),
 ]
+NAMES = {
+    "run": "run_absent", "stream": "s", "id": "tok_absent", "name": "absent", "event": "e", "job": "7", "node": "n",
+    "cluster": "absent", "operation": "op_absent", "verb": "cancel",
+}  # fmt: skip
+BODIES = {
+    ("POST", "/api/v1/tokens"): {"name": "n", "kind": "viewer"},
+    ("POST", "/api/v1/clusters"): {"spec": {}},
+    ("PUT", "/api/v1/clusters/absent"): {"spec": {}},
+    ("PUT", "/api/v1/notices/routes/absent"): {"name": "absent", "kind": "webhook", "url": "http://127.0.0.1:9/"},
+}
 OPEN = [("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/api/v1/login")]
 KINDS = ("admin", "editor", "viewer", "ingest")
 
@@ -58,7 +107,8 @@ def tokens(server):
 
 def request(server, method, path, token):
     """A request that reaches the route and, where it may, fails there for want of the thing it names."""
-    path = path.format(run="run_absent", stream="s", id="tok_absent")
+    path = path.format(**NAMES)
+    body = BODIES.get((method, path), {} if method in ("PATCH", "PUT") or "jobs" in path else None)
     if path == "/api/v1/live":
         path += "?run=" + "&run=".join("x" * 101)  # refused by the handler, since an open stream never ends
     if path.endswith(("/points", "/ranks-profile", "/tail", "/stats")):
@@ -67,9 +117,7 @@ def request(server, method, path, token):
         path += "?cluster=c"
     if path == "/api/v1/compare":
         path += "?metric=m&run=run_absent"
-    body = {"name": "n", "kind": "viewer"} if path == "/api/v1/tokens" and method == "POST" else None
-    body = {} if method == "PATCH" else body
-    return server.ask(method, path, body, token=token)
+    return server.ask(method, path, None if method == "GET" else body, token=token)
 
 
 def test_the_matrix_is_complete(server):
