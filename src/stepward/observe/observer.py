@@ -31,6 +31,9 @@ SETTLED_US = 30_000_000
 MAX_REPLAYS = 3
 """Replays of a run that keeps being late, until it is over."""
 
+JUDGED_AGAIN_POINTS = 500_000
+"""A run with no more points than this is replayed once when it is over: a few seconds at most."""
+
 Rules = Callable[[str], Sequence[Rule]]
 Watcher = Callable[[str, str, Sequence[Detected]], None]
 _log = logging.getLogger("stepward.observe")
@@ -54,6 +57,8 @@ class _Run:
         """Whether it must be read from the stores before anything else."""
         self.late, self.late_at, self.replays = 0, 0, 0
         self.touched_at = 0
+        self.points = 0
+        """Points that came live."""
 
 
 class Observer:
@@ -197,6 +202,7 @@ class Observer:
         watched.keys.setdefault(source.attempt, len(watched.keys))
         attempt = attempt_of(source.kind, source.attempt, watched.keys)
         watched.output |= _has_output(row)
+        watched.points += 1 + (0 if row.points is None else len(row.points.value))
         said: list[Detected] = []
         for signal in _signals(watched.conversion, attempt, row, shift):
             said += watched.detection.take(signal)
@@ -259,6 +265,9 @@ class Observer:
             watched.replays += 1
             self._read(watched)
         if over and quiet:
+            if 0 < watched.points <= JUDGED_AGAIN_POINTS:
+                # Signals came as senders sent them; the record that stays is of the order in which things happened.
+                self._read(watched)
             self._keep(watched, watched.detection.take(Tick(now + AFTERMATH_US)))
             self._catalog.settle(watched.run)
             self._runs.pop(watched.run, None)
