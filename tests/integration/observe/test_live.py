@@ -14,7 +14,7 @@ import pytest
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FULL = os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
-FAULTS = ["slow_rank", "nan", "gpu_oom", "deadlock"] if FULL else ["gpu_oom"]
+FAULTS = ["slow_rank", "nan_all", "gpu_oom", "deadlock"] if FULL else ["gpu_oom"]
 SETTLE_S = 90
 
 JOB = """
