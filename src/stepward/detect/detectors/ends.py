@@ -175,6 +175,7 @@ class OutOfMemory(Detector):
         super().__init__(scene)
         self._episode: Episode | None = None
         self._kills: dict[tuple[str, str], float] = {}
+        self._killed: RankEnded | None = None
         self._ranks: set[int] = set()
         self._nodes: set[str] = set()
 
@@ -205,7 +206,11 @@ class OutOfMemory(Detector):
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """A kernel names the process that it kills, not its rank: the rank that was killed is the one."""
         episode = self._episode
-        if episode is None or episode.over or self._ranks or not (end.signal == "SIGKILL" or end.exit_code == 137):
+        if self._ranks or not (end.signal == "SIGKILL" or end.exit_code == 137):
+            return
+        if episode is None:
+            self._killed = self._killed or end
+        if episode is None or episode.over:
             return
         if end.time - episode.event.detected_at <= TOLD_S * US:
             self._ranks.add(end.rank)
@@ -222,6 +227,8 @@ class OutOfMemory(Detector):
 
     def _tell(self, time: int, sure: bool, title: str, data: Mapping[str, object]) -> None:
         first = self._episode is None
+        if self._killed is not None and not self._ranks and time - self._killed.time <= TOLD_S * US:
+            self._ranks.add(self._killed.rank)
         if self._episode is None:
             lead = self.attempt.lead
             self._episode = Episode(self, time, step=lead.step if lead else None, severity="critical", title=title)
