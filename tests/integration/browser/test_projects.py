@@ -16,16 +16,17 @@ def test_a_metric_beyond_the_few_is_found_shown_and_kept_live(server: Server, pa
     writer.config("wide-one")
     writer.points({f"layer.{i:03d}": [float(i)] for i in range(60)} | {"loss": [0.5]})
     writer.beat(step=0)
-    sent: list[str] = []
-    page.on("response", lambda answer: sent.append(answer.text()) if "/api/v1/runs?" in answer.url else None)
-    page.goto(f"{server.url}/runs?project=wide")
+    with page.expect_response(lambda answer: "/api/v1/runs?" in answer.url) as few:
+        page.goto(f"{server.url}/runs?project=wide")
+    assert few.value.text().count('"layer.') < 20
     row = page.get_by_role("row").filter(has_text="wide-one")
     expect(row.get_by_role("cell", name="0.5")).to_be_visible()
     page.get_by_role("button", name="Columns").click()
     page.get_by_role("searchbox", name="Find a column").fill("layer.059")
-    page.get_by_label("layer.059").check()
+    with page.expect_response(lambda answer: "/api/v1/runs?" in answer.url and "layer.059" in answer.url) as chosen:
+        page.get_by_label("layer.059").check()
+    assert chosen.value.text().count('"layer.') == 2
     expect(row.get_by_role("cell", name="59", exact=True)).to_be_visible()
-    assert sent[-1].count('"layer.') == 2 and sent[0].count('"layer.') < 20
     page.keyboard.press("Escape")
     writer.points({"layer.059": [7.25]}, first=1)
     expect(row.get_by_role("cell", name="7.25")).to_be_visible()
