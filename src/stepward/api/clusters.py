@@ -17,10 +17,6 @@ from stepward.clusters.view import NodeHealth, Observed, shown
 from stepward.errors import NotFound, StepwardError
 from stepward.model.clusters import Cluster, ClusterChange, ClusterPlan, NewCluster, Operation
 from stepward.model.nodes import Node
-from stepward.orchestrators.slurm.commands import Slurm
-
-SLURM_S = 5.0
-"""A page waits no longer for a Slurm that does not answer."""
 
 
 # Several methods on one path: see get_run.
@@ -105,18 +101,18 @@ def _shown(parts: Parts, record: ClusterRecord) -> Cluster:
     except NotFound:
         operation = None
     folder = clusters.records.folder(record.name)
-    return shown(record, folder, clusters.provider(record), operation, _observed(parts, record, folder))
+    return shown(record, folder, clusters.provider(record), operation, _observed(parts, record))
 
 
-def _observed(parts: Parts, record: ClusterRecord, folder: str) -> Observed:
+def _observed(parts: Parts, record: ClusterRecord) -> Observed:
     """What Slurm and the agents say of a cluster that was ready once."""
     if record.applied is None:
         return Observed()
-    slurm = Slurm(f"{folder}/etc/slurm.conf", timeout_s=SLURM_S)
     health = {node.name: _health(node) for node in parts.nodes.nodes(None, record.slurm_name)}
     try:
-        nodes = {node.name: node for node in slurm.nodes()}
-        return Observed(nodes=nodes, partitions=slurm.partitions(), health=health)
+        queue = parts.queues.of(record.slurm_name)
+        nodes = {node.name: node for node in queue.nodes()}
+        return Observed(nodes=nodes, partitions=queue.partitions(), health=health)
     except StepwardError:
         return Observed(health=health)
 

@@ -132,8 +132,8 @@ class Queue:
 
     def forget(self) -> None:
         """Ask anew next time."""
-        every: list[Remembered[Any]] = [self._jobs, self._nodes, *self._history.values(), *self._attempts.values()]
-        for one in every:
+        once: list[Remembered[Any]] = [self._jobs, self._partitions, self._nodes]
+        for one in (*once, *self._history.values(), *self._attempts.values()):
             one.forget()
 
 
@@ -159,6 +159,7 @@ class Queues:
         self._records = records
         self._host = Queue(HOST, host or Slurm(), None)
         self._known: dict[str, Queue] = {}
+        self._seen: dict[str, tuple[str | None, str]] = {}
         self._lock = threading.Lock()
 
     def of(self, cluster: str) -> Queue:
@@ -181,6 +182,11 @@ class Queues:
             if known is None:
                 conf = Layout(self._records.folder(record.name)).conf
                 known = self._known[record.slurm_name] = Queue(record.name, Slurm(conf), record.slurm_name)
+            # What Slurm said before an operation, or in it, is not how the cluster is after it.
+            seen = record.operation, record.state
+            if self._seen.get(record.slurm_name) != seen:
+                self._seen[record.slurm_name] = seen
+                known.forget()
             return known
 
     def slurm_name(self, cluster: str) -> str:

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from stepward.clusters.queues import HISTORY_S, LIVE_S, STALE_S, Queue, Queues, Remembered
-from stepward.clusters.record import Records
+from stepward.clusters.reading import spec_of
+from stepward.clusters.record import ClusterRecord, Records
 from stepward.errors import NotFound, Unavailable
 from stepward.orchestrators.slurm.commands import Slurm
 
@@ -164,3 +165,21 @@ def test_the_host_is_known_by_slurms_name_too(tmp_path):
         queues.of("nowhere")
     assert caught.value.code == "no_such_cluster"
     assert slurm.asked == ["cluster"]
+
+
+def test_an_operation_on_a_cluster_makes_what_slurm_said_before_it_old(tmp_path, whole):
+    records = Records(str(tmp_path / "clusters"), str(tmp_path / "operations"))
+    record = ClusterRecord(name="lab", slurm_name="lab_a1b2c3", spec=spec_of(whole), state="ready", operation="op_1")
+    (tmp_path / "clusters" / "lab").mkdir(parents=True)
+    records.put(record)
+    queues = Queues(records, Asked())
+    queue = queues.of("lab")
+    queue._partitions = queue._nodes = Remembered(list, LIVE_S, lambda: 0.0)
+    before = queue.nodes()
+    assert queues.of("lab_a1b2c3").nodes() is before
+    for record.operation, record.state in (("op_2", "updating"), ("op_2", "ready")):
+        records.put(record)
+        now = queues.of("lab").nodes()
+        assert now is not before
+        assert queues.of("lab").partitions() is now
+        before = now
