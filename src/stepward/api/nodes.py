@@ -2,20 +2,24 @@
 
 A node's series belong to the system project ``_nodes``. On the page of a run they are read with the run's permissions, and
 only from the interval in which an attempt had the node; what a node measured of another run's job stays out.
+
+Administrators of the whole server drain a node and give it back; each change is in the audit before it is done.
 """
 
 from typing import Annotated, Literal, NamedTuple
 
-from litestar import Response, get
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar import Response, get, post
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from stepward.api.answer import AnyRequest, answer
-from stepward.api.auth import Who
+from stepward.api.auth import ADMIN, Who
 from stepward.api.parts import Given, Parts
+from stepward.api.tokens import whole_server
 from stepward.clusters.health import watched_clusters
+from stepward.clusters.service import check_drain, check_resume, drain_reason
 from stepward.errors import NotFound, StepwardError
 from stepward.model.identity import LOCAL_CLUSTER
-from stepward.model.nodes import Node, NodeInSlurm, RunNode
+from stepward.model.nodes import Node, NodeChange, NodeChanged, NodeInSlurm, NodeVerb, RunNode
 from stepward.model.resources import Chart, Run, Series, instant, microseconds
 from stepward.model.words import NODES_PROJECT
 from stepward.orchestrators.slurm.records import SlurmNode
@@ -122,6 +126,46 @@ def get_run_node_chart(
     return answer(request, parts.points.chart(NODES_PROJECT, query))
 
 
+@post(
+    "/api/v1/clusters/{cluster:str}/nodes/{node:str}/{verb:str}",
+    operation_id="change_node",
+    opt=ADMIN,
+    sync_to_thread=True,
+)
+def change_node(
+    *,
+    parts: Given,
+    who: Who,
+    cluster: FromPath[str],
+    node: FromPath[str],
+    verb: FromPath[NodeVerb],
+    data: JSONBody[NodeChange | None] = None,
+    dry_run: FromQuery[bool] = False,
+) -> NodeChanged:
+    """``drain`` takes a node out of service (jobs that run on it go on, no new ones start), ``resume`` gives it back."""
+    whole_server(who)
+    asked, queue = data or NodeChange(), parts.queues.of(cluster)
+    # As it stands, not as it was remembered: who comes second is told of who came first.
+    nodes = queue.slurm.nodes()
+    known = next((one for one in nodes if one.name == node), None)
+    if known is None:
+        raise NotFound(f"Slurm knows no node {node!r}", code="unknown_node", hint="stepward nodes lists them")
+    what = {"actor": who.name, "kind": f"node_{verb}", "cluster": queue.slurm_name, "node": node}
+    with parts.actions.recorded(**what, reason=asked.reason, dry_run=dry_run) as (action, told):
+        was = _in_words(known)
+        told["was"] = {"state": was.state, "reason": was.reason}
+        jobs = told["jobs"] = [job.id for job in queue.jobs() if node in job.nodes and not job.state.terminal]
+        if verb == "resume":
+            check_resume(known)
+        else:
+            check_drain(known, nodes, queue.partitions(), asked.reason, force=asked.force)
+        if not dry_run:
+            reason = drain_reason(who.name, asked.reason) if verb == "drain" else ""
+            queue.slurm.update_node(node, state=verb, reason=reason)
+    queue.forget()
+    return NodeChanged(node=node, kind=verb, dry_run=dry_run, jobs=jobs, was=was, action=action)
+
+
 class Allocation(NamedTuple):
     """A node that an attempt had, and when: µs on the server's clock."""
 
@@ -186,9 +230,17 @@ def _with_slurm(parts: Parts, nodes: list[Node], cluster: str | None) -> list[No
     for name in {*managed, *(one.cluster for one in nodes)}:
         for told in _in_slurm(parts, name):
             one = known.setdefault((name, told.name), Node(name=told.name, cluster=name, state="unknown"))
-            reason, by = told.reason or None, told.reason_by or None
-            one.slurm = NodeInSlurm(state=told.state, responding=told.responding, reason=reason, reason_by=by)
+            one.slurm = _in_words(told)
     return [known[key] for key in sorted(known)]
+
+
+def _in_words(told: SlurmNode) -> NodeInSlurm:
+    return NodeInSlurm(
+        state=told.state,
+        responding=told.responding,
+        reason=told.reason or None,
+        reason_by=told.reason_by or None,
+    )
 
 
 def _in_slurm(parts: Parts, cluster: str) -> list[SlurmNode]:
@@ -199,4 +251,4 @@ def _in_slurm(parts: Parts, cluster: str) -> list[SlurmNode]:
         return []
 
 
-ROUTES = [list_nodes, get_node, list_run_nodes, get_run_node_chart]
+ROUTES = [list_nodes, get_node, list_run_nodes, get_run_node_chart, change_node]

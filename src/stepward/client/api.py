@@ -29,7 +29,7 @@ from stepward.model.jobs import (
     JobSubmission,
     SubmittedJob,
 )
-from stepward.model.nodes import Node, RunNode
+from stepward.model.nodes import Node, NodeChange, NodeChanged, RunNode
 from stepward.model.notices import KnownRoute, NewSilence, Notice, NoticeRoute, Silence, Told
 from stepward.model.resources import (
     Backup,
@@ -420,6 +420,14 @@ class Client:
     def node(self, cluster: str, node: str) -> Node:
         """A node."""
         return self._get(f"/api/v1/clusters/{_segment(cluster)}/nodes/{_segment(node)}", {}, Node)
+
+    def change_node(
+        self, cluster: str, node: str, verb: str, *, reason: str = "", force: bool = False, dry_run: bool = False
+    ) -> NodeChanged:
+        """``drain`` a node, or ``resume`` it."""
+        flag = "?dry_run=true" if dry_run else ""
+        path = f"/api/v1/clusters/{_segment(cluster)}/nodes/{_segment(node)}/{_segment(verb)}{flag}"
+        return self._send("POST", path, NodeChange(reason=reason, force=force), NodeChanged, timeout_s=SLURM_S)
 
     def run_nodes(self, run: str) -> list[RunNode]:
         """The nodes of each attempt of a run, with their intervals and series."""

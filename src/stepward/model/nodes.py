@@ -8,6 +8,8 @@ from stepward.model.resources import Series
 
 NodeState = Literal["live", "lost", "stopped", "unknown"]
 """``lost``: the agent is not heard any more; ``stopped``: it was ended on purpose; ``unknown``: it was never heard."""
+NodeVerb = Literal["drain", "resume"]
+"""``drain``: no new jobs, those that run go on; ``resume``: back in service."""
 
 
 class NodeCheck(msgspec.Struct, kw_only=True):
@@ -68,6 +70,33 @@ class Node(msgspec.Struct, kw_only=True):
     checks: list[NodeCheck] = []
     jobs: list[NodeJob] = []
     slurm: NodeInSlurm | None = None
+
+
+class NodeChange(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Why a node is drained or given back; kept in the audit, and of a drain by Slurm.
+
+    ``force`` drains the last node in service of a partition, too.
+    """
+
+    reason: str = ""
+    force: bool = False
+
+
+class NodeChanged(msgspec.Struct, kw_only=True):
+    """What was done to a node, or with ``dry_run`` would be.
+
+    Attributes:
+        jobs: that run on it; a drain lets them go on to their end.
+        was: the node as Slurm had it before.
+        action: id of the record in the audit.
+    """
+
+    node: str
+    kind: NodeVerb
+    dry_run: bool = False
+    jobs: list[str] = []
+    was: NodeInSlurm
+    action: str
 
 
 class RunNode(msgspec.Struct, kw_only=True):
