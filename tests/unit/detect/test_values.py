@@ -207,9 +207,28 @@ def test_one_device_says_it_in_many_ways():
     assert event.ranks == (1,)
 
 
-def test_the_scheduler_names_another_node():
-    said = detect([start(8), hit(5, "node_failure", node="n00", text="error: Nodes n01 not responding, setting DOWN")])
-    assert confirmed(said, "hardware_fault")[0].nodes == ("n01",)
+@pytest.mark.parametrize(
+    ("label", "text", "nodes", "ranks"),
+    [
+        ("node_failure", "error: Nodes n01 not responding, setting DOWN", ("n01",), ()),
+        ("node_failure", "srun: error: Node failure on n01.", ("n01",), ()),
+        ("node_failure", "srun: error: n01.cluster.local: task 5: Killed", ("n01",), ()),
+        ("node_failure", "error: Nodes n01,n02 not responding, setting DOWN", (), ()),
+        ("network_link", "NCCL WARN Call to connect from n00 to n01 failed", ("n00",), (2,)),
+        ("gpu_off_bus", "n01: GPU has fallen off the bus", ("n01",), ()),
+        ("gpu_off_bus", "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.", ("n00",), (2,)),
+        ("network_link", "NET/IB : Got completion from peer n01<54862> with status=12", ("n01",), ()),
+        ("network_link", "NET/IB : Got completion from peer 10.0.4.17<54862> with status=12", (), ()),
+        ("network_link", "Connection closed by peer [10.0.4.17]:54862", (), ()),
+    ],
+)
+def test_a_line_is_about_whom_it_names_and_not_about_who_wrote_it(label, text, nodes, ranks):
+    said = detect([start(12), hit(5, label, node="n00", rank=2, text=text)])
+    (event,) = confirmed(said, "hardware_fault")
+    assert (event.nodes, event.ranks) == (nodes, ranks)
+    assert ("unknown" in event.data) == (not nodes)
+    if "peer 10" in text or "peer [" in text:
+        assert event.data["peer"] == "10.0.4.17"
 
 
 def test_a_device_that_falls_silent_while_its_host_answers():

@@ -29,7 +29,9 @@ SAME_S = 300.0
 """Lines of one kind from one place within five minutes are one event (facts 2.1, 4.2 rule 8)."""
 DOUBT_S = 600.0
 """A line that may be a cause or not, and that nothing follows, is withdrawn after this."""
-_NAMED = frozenset({"node_failure", "network_link"})
+_WORDS = re.compile(r"[A-Za-z0-9][\w-]*(?:\.[\w-]+)*")
+_PEER = re.compile(r"\bpeer:? \[?([0-9A-Fa-f.:]*[0-9A-Fa-f]|[\w.-]*\w)")
+"""Whom a library's line names as the other end of a connection (facts 4.2 rule 6: the peer is the suspect)."""
 CORRECTED_TIMES, CORRECTED_LEAST = 10.0, 50.0
 LINK_TIMES, LINK_LEAST = 20.0, 50.0
 RISES = 3
@@ -49,6 +51,15 @@ class _Place(NamedTuple):
     where: str
 
 
+class _About(NamedTuple):
+    """Whom a line is about; ``where`` is that as one word, ``data`` what the event says of it."""
+
+    where: str
+    nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    data: dict[str, object]
+
+
 class _Said(NamedTuple):
     """What a line or a counter said."""
 
@@ -66,7 +77,8 @@ class HardwareFault(Detector):
     be a cause or not is suspected, and confirmed by another signature or counter from the same place; a line that only
     confirms (corrected errors, a pending remap) never begins an event. Uncorrectable errors by one confirm. Corrected ones
     beyond ten times the median of the others are suspected, links beyond twenty, and confirmed when they go on. Throttled
-    for a minute with the clock 10 % below its own past: confirmed. One event a group of labels and place.
+    for a minute with the clock 10 % below its own past: confirmed. One event a group of labels and place. A line that names
+    another node, or a peer, is about that and not about who wrote it; a peer whose node nothing tells is ``data.unknown``.
     Known false positives: a fault of a device of the node that the run does not use.
     """
 
@@ -97,10 +109,8 @@ class HardwareFault(Detector):
         """A known line."""
         if hit.label not in LABELS or hit.role not in ("root", "either", "confirm"):
             return
-        node = self._node(hit)
-        place = _Place(
-            _GROUP.get(hit.label, hit.label), None, node or (f"rank {hit.rank}" if hit.rank is not None else "")
-        )
+        about = self._about(hit)
+        place = _Place(_GROUP.get(hit.label, hit.label), None, about.where)
         if hit.role == "confirm" and place not in self._episodes:
             return
         data: dict[str, object] = {
@@ -109,19 +119,34 @@ class HardwareFault(Detector):
             "source": hit.source,
             "number": hit.line,
             "signature": hit.signature,
+            **about.data,
         }
         title = hit.text[:200]
         said = _Said(hit.signature, hit.role == "root", title, data)
-        self._tell(hit.time, place, said, (node,) if node else (), (hit.rank,) if hit.rank is not None else ())
+        self._tell(hit.time, place, said, about.nodes, about.ranks)
 
-    def _node(self, hit: Hit) -> str:
-        """The node that a line is about: whom a scheduler's or a peer's line names, else who wrote it."""
-        if hit.label in _NAMED:
-            words = set(re.findall(r"[\w.-]+", hit.text))
-            named = [node for node in self.attempt.nodes if node in words]
-            if len(named) == 1 or (named and hit.node not in named):
-                return named[0]
-        return hit.node or self.attempt.node_of(hit.rank)
+    def _about(self, hit: Hit) -> _About:
+        """Whom a line is about: the one other node or the peer that it names, else who wrote it."""
+        writer = hit.node or self.attempt.node_of(hit.rank)
+        named = self._named(hit.text)
+        if named and writer not in named:
+            ranks = tuple(sorted(self.attempt.nodes.get(named[0], ())))
+            told: dict[str, object] = {"reported_by": writer} if writer else {}
+            if len(named) > 1:
+                return _About("", (), (), {**told, "unknown": f"the line names {len(named)} nodes"})
+            return _About(named[0], (named[0],), ranks if len(ranks) == 1 else (), told)
+        peer = _PEER.search(hit.text) if hit.label == "network_link" and not named else None
+        if peer is not None:
+            unknown = f"the line names a peer, {peer[1]}, and nothing tells which node that is"
+            return _About(f"peer {peer[1]}", (), (), {"peer": peer[1], "reported_by": writer, "unknown": unknown})
+        ranks = (hit.rank,) if hit.rank is not None else ()
+        return _About(writer or (f"rank {hit.rank}" if ranks else ""), (writer,) if writer else (), ranks, {})
+
+    def _named(self, text: str) -> list[str]:
+        """Nodes of the attempt whose name, with or without its domain, stands in a line."""
+        words = set(_WORDS.findall(text))
+        words |= {_short(word) for word in words}
+        return [node for node in self.attempt.nodes if node in words or _short(node) in words]
 
     def sample(self, sample: Sample, meaning: Meaning) -> None:
         """A counter, a flag or a clock."""
@@ -269,3 +294,8 @@ class HardwareFault(Detector):
                 episode.end(now)
             elif not episode.over and not episode.confirmed:
                 self.scene.alarms.at(newest + int(DOUBT_S * US), self._doubt)
+
+
+def _short(name: str) -> str:
+    """A host's name without its domain; an address is its own short name."""
+    return name if name[:1].isdigit() else name.partition(".")[0]

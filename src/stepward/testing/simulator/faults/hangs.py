@@ -57,6 +57,7 @@ class DeviceHang(Stuck):
     """A kernel of one device never ends."""
 
     kind, label = "device_hang", "gpu_driver_firmware"
+    also = (*Stuck.also, "hardware_fault")
     phases, spins = ("backward",), True
 
     def last_words(self, stopped_s: float, voice: Voice) -> Iterable[Text]:
