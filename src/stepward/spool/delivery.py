@@ -23,6 +23,7 @@ from stepward.spool.writers import Delivered, WriterMeta
 
 INGEST = "/api/v1/ingest"
 CONTENT_TYPE = "application/vnd.stepward.frame"
+RUN_DELETED = "run_deleted"
 DENIED_PAUSE_S = 60.0
 _SHRINK = 8
 _MAX_TURNS = 3
@@ -66,6 +67,7 @@ class Delivery:
         gaps, refused, frames, bytes: what happened so far.
         retry_after_s: what the server asked for with its last LATER, None where it did not.
         problem: why the last turn was LATER or DENIED, for people.
+        deleted: the server's last word on this writer was that its run was deleted there.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Delivery:
         self.gaps = self.refused = self.frames = self.bytes = 0
         self.retry_after_s: float | None = None
         self.problem = ""
+        self.deleted = False
         self._clock = clock
         self._reader = Reader(folder, breathe)
         state = writers.read_delivered(folder)
@@ -92,7 +95,7 @@ class Delivery:
 
     def turn(self, transport: Transport) -> Outcome:
         """Send the next frame, if there is one, and do what the answer asks for."""
-        self.retry_after_s, self.problem = None, ""
+        self.retry_after_s, self.problem, self.deleted = None, "", False
         meta = writers.read_meta(self.folder)
         taken = self._next(meta) if meta is not None else None
         if meta is None or taken is None:
@@ -159,6 +162,7 @@ class Delivery:
         if status == 413 and taken.items > 1:
             return self._smaller(taken)
         self.problem = f"HTTP {status}" + (f" {problem.code}: {problem.detail}" if problem else "")
+        self.deleted = problem is not None and (status, problem.code) == (400, RUN_DELETED)
         if status in (401, 403, 404, 405, 426):
             return Outcome.DENIED
         if status in (400, 409, 413, 422):

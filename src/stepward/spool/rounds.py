@@ -73,6 +73,10 @@ class Rounds:
         """Bytes of all writers that are not acknowledged."""
         return sum(self._delivery(name).left() for name in writers.folders(self.folder))
 
+    def deleted(self) -> list[str]:
+        """Names of the writers that the server refused because their run was deleted there."""
+        return [name for name, delivery in self._deliveries.items() if delivery.deleted]
+
     def _turn(self, name: str, transport: Transport) -> Outcome:
         delivery = self._delivery(name)
         before = delivery.frames, delivery.bytes, delivery.gaps, delivery.refused

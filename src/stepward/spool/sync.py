@@ -32,6 +32,8 @@ class SyncReport(msgspec.Struct, kw_only=True):
         busy: run ids that another process ships.
         gaps: damaged stretches that were passed over.
         refused: records that the server will never take; kept aside as ``<position>.refused``.
+        deleted: run ids that the server says were deleted there; ``stepward.spool.discard`` throws their records away.
+        discarded_bytes: thrown away.
         problem: why something is left; "" where nothing is.
     """
 
@@ -42,6 +44,8 @@ class SyncReport(msgspec.Struct, kw_only=True):
     busy: list[str] = []
     gaps: int = 0
     refused: int = 0
+    deleted: list[str] = []
+    discarded_bytes: int = 0
     problem: str = ""
 
 
@@ -84,6 +88,7 @@ def _sync_run(settings: Settings, folder: str, run: str, end: float | None, repo
         if not _deliver(rounds, end):
             report.problem = rounds.problem or "time is up"
         report.left_bytes += rounds.left()
+        report.deleted += [run] if rounds.deleted() else []
     finally:
         rounds.close()
         writers.remove_run(folder)

@@ -193,10 +193,10 @@ def lock_run(folder: str) -> int | None:
     return None
 
 
-def remove_writer(folder: str) -> None:
-    """Remove a delivered writer's folder; refused frames that were kept aside stay, and so does the folder."""
+def remove_writer(folder: str, *, refused: bool = False) -> None:
+    """Remove a writer's folder; frames that a server refused and that were kept aside stay with it, but for ``refused``."""
     with contextlib.suppress(OSError):
-        kept = any(name.endswith(".refused") for name in os.listdir(folder))
+        kept = not refused and any(name.endswith(".refused") for name in os.listdir(folder))
         for name in os.listdir(folder):
             if not kept or name.endswith(".seg"):
                 os.unlink(f"{folder}/{name}")
