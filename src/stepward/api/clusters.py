@@ -10,6 +10,7 @@ from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import ADMIN, Who
 from stepward.api.parts import Given, Parts
 from stepward.api.tokens import whole_server
+from stepward.clusters.changes import changes
 from stepward.clusters.naming import cluster_name
 from stepward.clusters.reading import spec_of
 from stepward.clusters.record import ClusterRecord
@@ -30,7 +31,16 @@ async def list_clusters(request: AnyRequest, parts: Given) -> Response[list[Clus
 async def create_cluster(parts: Given, who: Who, data: JSONBody[NewCluster]) -> Operation:
     """Begin to make a cluster, or go on with one that was half made; the operation says how far it is."""
     whole_server(who)
-    return await asyncio.to_thread(lambda: parts.clusters.create(spec_of(data.spec), name=data.name, actor=who.name))
+
+    def begin() -> Operation:
+        operation = parts.clusters.create(spec_of(data.spec), name=data.name, actor=who.name)
+        # Not before: until then it has no name of Slurm's, by which the audit knows it.
+        slurm_name = parts.queues.slurm_name(operation.cluster)
+        told = {"operation": operation.id}
+        parts.actions.begin(actor=who.name, kind="cluster_create", cluster=slurm_name, data=told, outcome="done")
+        return operation
+
+    return await asyncio.to_thread(begin)
 
 
 @get("/api/v1/clusters/{cluster:str}", operation_id="get_cluster")
@@ -46,8 +56,13 @@ async def update_cluster(parts: Given, who: Who, cluster: FromPath[str], data: J
     whole_server(who)
 
     def begin() -> Operation:
-        spec = spec_of(data.spec)
-        return parts.clusters.update(_name(parts, cluster), spec, actor=who.name)
+        spec, record = spec_of(data.spec), parts.clusters.records.find(cluster)
+        what = {"actor": who.name, "kind": "cluster_update", "cluster": record.slurm_name, "reason": data.reason}
+        with parts.actions.recorded(**what) as (_, told):
+            told["changes"] = changes(record.spec, spec)
+            operation = parts.clusters.update(record.name, spec, actor=who.name)
+            told["operation"] = operation.id
+        return operation
 
     return await asyncio.to_thread(begin)
 
@@ -56,14 +71,22 @@ async def update_cluster(parts: Given, who: Who, cluster: FromPath[str], data: J
 async def delete_cluster(parts: Given, who: Who, cluster: FromPath[str]) -> Operation:
     """Begin to end a cluster in whatever state it is: its jobs, processes, control groups and files."""
     whole_server(who)
-    return await asyncio.to_thread(lambda: parts.clusters.delete(_name(parts, cluster), actor=who.name))
+
+    def begin() -> Operation:
+        record = parts.clusters.records.find(cluster)
+        with parts.actions.recorded(actor=who.name, kind="cluster_delete", cluster=record.slurm_name) as (_, told):
+            operation = parts.clusters.delete(record.name, actor=who.name)
+            told["operation"] = operation.id
+        return operation
+
+    return await asyncio.to_thread(begin)
 
 
 @post("/api/v1/clusters/{cluster:str}/plan", operation_id="plan_cluster", status_code=200, sync_to_thread=True)
 def plan_cluster(parts: Given, cluster: FromPath[str], data: JSONBody[ClusterChange]) -> ClusterPlan:
     """What making or changing this cluster would do, or ending it where no specification is given. Nothing is touched."""
     if data.spec is None:
-        return parts.clusters.plan_delete(_name(parts, cluster))
+        return parts.clusters.plan_delete(parts.clusters.records.find(cluster).name)
     return parts.clusters.plan(cluster_name(cluster), spec_of(data.spec))
 
 
@@ -80,10 +103,6 @@ def list_operations(
 def get_operation(parts: Given, operation: FromPath[str]) -> Operation:
     """How far an operation is: its steps, the seconds that each took, why it failed."""
     return parts.clusters.records.operation(operation)
-
-
-def _name(parts: Parts, named: str) -> str:
-    return parts.clusters.records.find(named).name
 
 
 def _all(parts: Parts) -> list[Cluster]:

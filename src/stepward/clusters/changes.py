@@ -73,7 +73,8 @@ def _of_partitions(old: ClusterSpec, new: ClusterSpec) -> Iterator[str]:
 
 
 def _of_settings(old: ClusterSpec, new: ClusterSpec) -> Iterator[str]:
-    for name in ("display_name", "login", "controller", "network", "storage", "health", "slurm"):
+    elsewhere = {"node_pools", "partitions", *_NEVER}
+    for name in (field for field in old.__struct_fields__ if field not in elsewhere):
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
             continue

@@ -23,9 +23,13 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """Where companions send what they see, each with a token that may write no more than it must."""
+    """Where companions send what they see, each with a token that may write no more than it must.
+
+    ``project`` is that of jobs which name none.
+    """
 
     url: str
+    project: str | None = None
     agent_token: str
     watcher_token: str
 
@@ -48,6 +52,7 @@ def companions(slurm_name: str, nodes: Sequence[str], server: Server | None, spo
         return {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": token, "STEPWARD_DIR": f"{spool}/{folder}"}
 
     watching = environ(server.watcher_token, "watcher")
+    watching |= {"STEPWARD_PROJECT": server.project} if server.project else {}
     watcher = Companion(role="watcher", argv=[*command, "--watch"], environ=watching)
     agents = [
         Companion(role="agent", argv=[*command, "--node", node], environ=environ(server.agent_token, node), node=node)

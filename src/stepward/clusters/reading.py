@@ -59,11 +59,13 @@ def read_spec(text: str) -> ClusterSpec:
 
 
 def spec_of(value: object) -> ClusterSpec:
-    """The specification that a JSON value is.
+    """The specification that a JSON value is; a string is one as a person has written it, see ``read_spec``.
 
     Raises:
         UsageError: ``bad_cluster_spec``, with all ``problems``.
     """
+    if isinstance(value, str):
+        return read_spec(value)
     return _spec(Tree(value))
 
 

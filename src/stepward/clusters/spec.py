@@ -40,6 +40,14 @@ GpuType = Annotated[
 Label = Annotated[
     str, Meta(max_length=40, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*\Z", description="1 to 40 letters, digits, _ and .")
 ]
+ProjectName = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z",
+        description="1 to 64 letters, digits, _ . and -, a letter or digit first",
+    ),
+]
 Host = Annotated[
     str,
     Meta(
@@ -189,9 +197,14 @@ class SlurmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster as a person wants it."""
+    """A cluster as a person wants it.
+
+    Attributes:
+        project: of the jobs on it that name none; None leaves that to who watches them (docs/watcher.md).
+    """
 
     display_name: Title
+    project: ProjectName | None = None
     provider: Provider = "local"
     plugin: PluginName | None = None
     node_pools: list[NodePool]

@@ -104,16 +104,23 @@ class Cluster(msgspec.Struct, kw_only=True):
 
 
 class NewCluster(msgspec.Struct, kw_only=True):
-    """What ``POST /clusters`` takes; the name is made from ``display_name`` where none is given."""
+    """What ``POST /clusters`` takes: a specification as a JSON value, or as text of YAML or JSON.
+
+    The name is made from ``display_name`` where none is given.
+    """
 
     spec: Any
     name: str | None = None
 
 
 class ClusterChange(msgspec.Struct, kw_only=True):
-    """The whole specification of a cluster that exists; None only where a route says what that means."""
+    """The whole specification of a cluster that exists, as a JSON value or as text of YAML or JSON.
+
+    None only where a route says what that means. ``reason`` is kept in the audit.
+    """
 
     spec: Any = None
+    reason: str = ""
 
 
 class ClusterPlan(msgspec.Struct, kw_only=True):

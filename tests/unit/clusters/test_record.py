@@ -146,6 +146,7 @@ def test_the_differences_of_two_specifications_are_told(whole):
     whole["partitions"] = [{**whole["partitions"][0], "max_time": "1:00:00"}, {"id": "n", "node_pools": ["new"]}]
     whole["slurm"]["slurmd_timeout_s"] = 60
     whole["storage"] = []
+    whole.update(project="llm", restarts={"policy": "infrastructure"})
     new = spec_of(whole)
     assert removed_nodes(old, new) == ["gpu-3"]
     lines = changes(old, new)
@@ -156,6 +157,8 @@ def test_the_differences_of_two_specifications_are_told(whole):
         "remove partition all",
         "add partition n over new",
         "slurm: slurmd_timeout_s 30 → 60",
+        "project: null → llm",
+        "restarts: policy off → infrastructure",
         "switch on gpu-2",
         "remove gpu-3",
     ):

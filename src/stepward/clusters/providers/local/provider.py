@@ -8,6 +8,8 @@ import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
+
 from stepward.clusters.companions import ServerOf
 from stepward.clusters.providers.local import cgroups, daemons, database, needs, nodes, ports, power, processes
 from stepward.clusters.providers.local.commands import answers, run, tail
@@ -102,7 +104,7 @@ class LocalProvider:
         for name, (content, mode) in files(self.record, self.layout, self._host, password).items():
             write_atomically(self.layout.path("etc", name), content.encode(), mode)
         database.write_accounts(self.layout, password)
-        power.write_programs(self.layout, daemons.python())
+        power.write_programs(self.layout, daemons.python(), self.record.spec.project)
 
     def _munged(self) -> None:
         self._started(daemons.munged(self.layout), lambda: answers(self.layout, [*_MUNGE, self.layout.munge_socket]))
@@ -309,6 +311,8 @@ class LocalProvider:
         """Remember where companions report, and end those that report elsewhere; whether there is a server."""
         known = nodes.remembered_server(self.layout)
         server = self._server(self.record.slurm_name, known)
+        if server is not None:
+            server = msgspec.structs.replace(server, project=self.record.spec.project)
         if server != known:
             nodes.remember_server(self.layout, server)
             outdated = [one for one in self._all() if one.role.partition("@")[0] in ("watcher", "agent")]
