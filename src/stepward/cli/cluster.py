@@ -37,15 +37,11 @@ def create(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Make a cluster, or go on with one that was half made."""
-    from stepward.clusters.naming import cluster_name, default_name
-
-    spec = _checked(file)
-    named = cluster_name(name or default_name(spec["display_name"]))
-    client = connect()
+    client, named, spec = _meant(file, name)
     if dry_run:
         _show_plan(client.plan_cluster(named, spec), output)
-        return
-    _follow(client, client.create_cluster(named, spec), wait, output)
+    else:
+        _follow(client, client.create_cluster(named, spec), wait, output)
 
 
 @app.command()
@@ -58,16 +54,12 @@ def update(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Make a cluster what the whole specification says; running jobs go on."""
-    from stepward.clusters.naming import cluster_name, default_name
-
-    spec = _checked(file)
-    named = cluster_name(name or default_name(spec["display_name"]))
-    client = connect()
+    client, named, spec = _meant(file, name)
     client.cluster(named)
     if dry_run:
         _show_plan(client.plan_cluster(named, spec), output)
-        return
-    _follow(client, client.update_cluster(named, spec), wait, output)
+    else:
+        _follow(client, client.update_cluster(named, spec), wait, output)
 
 
 @app.command()
@@ -129,6 +121,15 @@ def validate(file: FileOption, output: FormatOption = Format.TABLE) -> None:
         write_csv([Column(name, _field(name)) for name in ("path", "line", "message")], problems)
     if problems:
         raise typer.Exit(2)
+
+
+def _meant(file: str, name: str | None) -> tuple[Client, str, dict[str, Any]]:
+    """The server, the cluster's name and its specification, which is checked before the server is asked."""
+    from stepward.clusters.naming import cluster_name, default_name
+
+    spec = _checked(file)
+    named = cluster_name(name or default_name(spec["display_name"]))
+    return connect(), named, spec
 
 
 def _field(name: str) -> Callable[[dict[str, Any]], Any]:

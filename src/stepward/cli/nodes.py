@@ -9,11 +9,14 @@ from stepward.cli.connection import connect
 from stepward.cli.figures import ago, figure
 from stepward.cli.table import Column, Format, FormatOption, show, terminal, write_csv, write_json, write_table
 from stepward.cli.text import safe
+from stepward.client.api import Client
 from stepward.errors import Conflict, NotFound
-from stepward.model.nodes import Node, NodeCheck, NodeJob
+from stepward.model.nodes import Node, NodeChanged, NodeCheck, NodeJob
 
 app = typer.Typer(invoke_without_command=True)
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Only this cluster.")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", "-C", help="Only this cluster.")]
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 _COLOURS = {"live": "green", "lost": "bold red", "stopped": "yellow", "unknown": "yellow"}
 _RESULTS = {"ok": "green", "bad": "bold red", "unknown": "yellow"}
@@ -29,16 +32,14 @@ def list_nodes(context: typer.Context, *, cluster: ClusterOption = None, output:
 
 @app.command("show")
 def show_node(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    node: NodeArgument,
     *,
     cluster: ClusterOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Show a node: heartbeat, checks, newest readings, what Slurm says, its jobs."""
     client = connect()
-    if cluster is None:
-        cluster = _cluster_of(node, [one for one in client.nodes() if one.name == node])
-    found = client.node(cluster, node)
+    found = client.node(_cluster_of(client, node, cluster), node)
     now = time.time()
     if output is Format.JSON:
         write_json(found)
@@ -46,6 +47,34 @@ def show_node(
         write_csv(columns(now), [found])
     else:
         _describe(found, now)
+
+
+@app.command()
+def drain(
+    node: NodeArgument,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; Slurm and the audit keep it.")],
+    cluster: ClusterOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Also the last node in service of a partition.")] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Take a node out of service: jobs that run on it go on, no new ones start."""
+    client = connect()
+    place = _cluster_of(client, node, cluster)
+    _told(client.change_node(place, node, "drain", reason=reason, force=force, dry_run=dry_run))
+
+
+@app.command()
+def resume(
+    node: NodeArgument,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the audit.")] = "",
+    cluster: ClusterOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Give a node back that is drained or down, whoever took it out of service."""
+    client = connect()
+    _told(client.change_node(_cluster_of(client, node, cluster), node, "resume", reason=reason, dry_run=dry_run))
 
 
 def columns(now: float) -> list[Column[Node]]:
@@ -105,7 +134,11 @@ def facts(node: Node, now: float) -> list[tuple[str, str]]:
     return [(name, value) for name, value in every if value]
 
 
-def _cluster_of(node: str, found: list[Node]) -> str:
+def _cluster_of(client: Client, node: str, cluster: str | None) -> str:
+    """The cluster that was named, else the only one that has such a node."""
+    if cluster is not None:
+        return cluster
+    found = [one for one in client.nodes() if one.name == node]
     if not found:
         raise NotFound(f"there is no node {node!r}", code="no_such_node", hint="`stepward nodes` lists them")
     if len(found) > 1:
@@ -127,6 +160,15 @@ def _describe(node: Node, now: float) -> None:
     if node.jobs:
         print()
         write_table(JOBS, node.jobs)
+
+
+def _told(done: NodeChanged) -> None:
+    name, would = safe(done.node), "would be " if done.dry_run else ""
+    print(f"node {name} {would}{'drained' if done.kind == 'drain' else 'given back'}")
+    if done.kind == "resume":
+        print(f"  it was {done.was.state}: {safe(done.was.reason or 'nobody said why')}")
+    elif done.jobs:
+        print(f"  its jobs go on to their end: {safe(', '.join(done.jobs))}")
 
 
 def _alarm(node: Node) -> str:
