@@ -26,6 +26,7 @@ from stepward.launch.spawn import no_room, spawn
 from stepward.launch.tail import Tail
 from stepward.launch.terminal import Terminal
 from stepward.launch.watch import Watch
+from stepward.model.frames import LogChunk
 from stepward.model.words import HEARTBEAT_S
 
 LOOK_S = 1.0
@@ -92,7 +93,8 @@ class Attempt:
         pump.start()
         watches = {member.shown_rank: member.watch for member in self._members}
         self._entrust({rank: watch.pid for rank, watch in watches.items()})
-        readings = Readings(self.record, watches, launcher=self._plan.options.ranks is None)
+        keeps = self._plan.keeps_output(self._restart)
+        readings = Readings(self.record, watches, launcher=self._plan.options.ranks is None, samples=keeps)
         readings.start()
         while self._living():
             self._turn(pump)
@@ -128,12 +130,15 @@ class Attempt:
             member = Member(number, rank, shown_rank, pid, tail)
             self._members.append(member)
             for channel in channels:
-                log = StreamLog(channel.stream, member.rank, self.record.logs)
+                log = StreamLog(channel.stream, member.rank, self._keep)
                 self._lines.append(Line(channel, log, tail, number, len(self._lines)))
         return None
 
+    def _keep(self, chunk: LogChunk) -> bool:
+        return self.record.logs(chunk) if self._plan.keeps_output(self._restart) else True
+
     def _spawn(self, number: int, channels: list[Channel], port: int) -> int:
-        environ = self._plan.child_environ(number, self._restart, pid=os.getpid(), port=port)
+        environ = self._plan.child_environ(number, self._restart, port=port)
         if not all(channel.terminal for channel in channels):
             environ.setdefault("PYTHONUNBUFFERED", "1")
         out, err = channels

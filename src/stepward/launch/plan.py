@@ -1,7 +1,7 @@
 """What is to be launched, under which identity: decided once, before anything starts.
 
-Pure but for the settings file: options, environment and process facts go in. Settings that cannot be read are said and
-replaced by defaults, since a command starts whatever they are.
+Pure but for the settings file and a look at whether a wrapper lives: options, environment and process facts go in.
+Settings that cannot be read are said and replaced by defaults, since a command starts whatever they are.
 """
 
 import socket
@@ -12,6 +12,8 @@ import msgspec
 
 from stepward import settings as configured
 from stepward.errors import StepwardError
+from stepward.launch import nesting
+from stepward.launch.nesting import Above, Wrapper
 from stepward.launch.notes import say
 from stepward.model.identity import is_project_name, ulid
 from stepward.model.words import DEFAULT_PROJECT
@@ -50,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: run key, where anything names the run.
+        wrapper: this process, as those below know it.
+        above: where the wrapper of the same run lives that started this one; its attempt is then ours.
         attempt: attempt key without this launcher's own count.
         rank: rank of the one process (of ``ranks`` = None); None where it may be a launcher of ranks itself.
         task: its rank if it turns out to be none: the scheduler's task, else 0.
@@ -61,6 +65,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     run: str
     key: str | None
+    wrapper: Wrapper
+    above: Above
     attempt: str
     rank: int | None
     task: int
@@ -84,20 +90,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def attempt_key(self, restart: int) -> str:
         """Key of the attempt after ``restart`` restarts by this launcher."""
-        return f"{self.attempt}.{restart}"
+        if self.above is Above.NOWHERE:
+            return f"{self.attempt}.{restart}"
+        return f"{self.attempt}/run.{restart}" if restart else self.attempt
 
-    def child_environ(self, number: int, restart: int, *, pid: int, port: int) -> dict[str, str]:
+    @property
+    def adds_nothing(self) -> bool:
+        """Whether the wrapper above keeps all that this one would."""
+        return self.above is Above.HERE and self.options.ranks is None and not self.options.restarts
+
+    def keeps_output(self, restart: int) -> bool:
+        """Whether output and readings of an attempt are ours to keep, not those of the wrapper above."""
+        return self.above is not Above.HERE or restart > 0
+
+    def child_environ(self, number: int, restart: int, *, port: int) -> dict[str, str]:
         """Environment of the ``number``-th process.
 
         Args:
-            pid: of the wrapper.
             port: free port for ``MASTER_PORT``, the same for all ranks of an attempt.
         """
         environ = self.environ | {
             "STEPWARD_RUN": self.run,
             "STEPWARD_PROJECT": self.project,
             "STEPWARD_ATTEMPT": self.attempt_key(restart),
-            "STEPWARD_WRAPPER": str(pid),
+            nesting.VARIABLE: str(self.wrapper),
         }
         if self.options.ranks is not None:
             count = str(self.count)
@@ -108,18 +124,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) -> Plan:
     """The plan for this process; never raises for settings, the run or its names."""
-    settings = _settings(options, environ)
+    settings = _settings(options.project, environ)
     project = settings.project
     # An option is meant for this run; the variable may be left over from anything.
     named = {name: value for name, value in environ.items() if not (options.run and name == "STEPWARD_RUN")}
     identity = identify(named, facts, project=project, run=options.run)
+    above = nesting.above(environ, facts, identity.run)
+    if above is not Above.NOWHERE:
+        project = environ.get("STEPWARD_PROJECT") or project
+        if project != settings.project:
+            say(f"the run is that of the `stepward run` around this one and stays in project {project}")
+            settings = _settings(project, environ)
     return Plan(
         options=options,
         settings=settings,
         project=project,
         run=identity.run,
         key=identity.key,
-        attempt=_attempt(environ, facts, options.command),
+        wrapper=Wrapper(facts.boot, facts.pid, facts.start, identity.run),
+        above=above,
+        attempt=_attempt(environ, facts, options.command, above),
         rank=launched_rank(environ),
         task=identity.rank,
         world=options.ranks or identity.world,
@@ -129,13 +153,13 @@ def make_plan(options: Options, environ: Mapping[str, str], facts: ProcFacts) ->
     )
 
 
-def _settings(options: Options, environ: Mapping[str, str]) -> Settings:
+def _settings(project: str | None, environ: Mapping[str, str]) -> Settings:
     try:
-        return configured.load(project=options.project)
+        return configured.load(project=project)
     except StepwardError as error:
         say(f"{error} [{error.code}]; the command starts without a server")
         spool = environ.get("STEPWARD_DIR") or roots.default_root()
-        named = options.project or environ.get("STEPWARD_PROJECT") or DEFAULT_PROJECT
+        named = project or environ.get("STEPWARD_PROJECT") or DEFAULT_PROJECT
         return Settings(project=named if is_project_name(named) else DEFAULT_PROJECT, spool=spool)
 
 
@@ -148,8 +172,8 @@ def spans_hosts(command: Sequence[str]) -> bool:
     return False
 
 
-def _attempt(environ: Mapping[str, str], facts: ProcFacts, command: Sequence[str]) -> str:
-    """Outer launcher's attempt, then this launch.
+def _attempt(environ: Mapping[str, str], facts: ProcFacts, command: Sequence[str], above: Above) -> str:
+    """Outer launcher's attempt, then this launch, unless a wrapper above has said it.
 
     Wrappers that one launcher started on several nodes must agree, so their part is the same word. Below a batch script
     there is one wrapper at a time, and each is a launch of its own.
@@ -161,6 +185,8 @@ def _attempt(environ: Mapping[str, str], facts: ProcFacts, command: Sequence[str
                 "no scheduler names this launch: export one STEPWARD_ATTEMPT on all hosts, or each counts as an attempt"
             )
         return ulid()
+    if above is not Above.NOWHERE:
+        return outer
     in_batch_script = "SLURM_JOB_ID" in environ and "/step." not in outer and launched_rank(environ) is None
     return f"{outer}/{ulid() if in_batch_script else 'run'}"
 

@@ -4,6 +4,7 @@ It is apart from the loop that reaps and beats, since a sick driver or a dead fi
 the ranks that a launcher below has started, and tells the watches.
 """
 
+import math
 import threading
 import time
 from typing import Any
@@ -25,11 +26,12 @@ class Readings(threading.Thread):
     Args:
         watches: rank -> watch of its process.
         launcher: whether the one process may itself have started ranks.
+        samples: whether readings are taken; ranks are looked for in any case.
     """
 
-    def __init__(self, record: Record, watches: dict[int, Watch], *, launcher: bool) -> None:
+    def __init__(self, record: Record, watches: dict[int, Watch], *, launcher: bool, samples: bool) -> None:
         super().__init__(name="stepward-readings", daemon=True)
-        self._record, self._watches, self._launcher = record, watches, launcher
+        self._record, self._watches, self._launcher, self._samples = record, watches, launcher, samples
         self._over = threading.Event()
         self._seen: dict[int, int] = {}
 
@@ -40,9 +42,9 @@ class Readings(threading.Thread):
         if sampler is None:
             return
         devices: list[dict[str, Any]] = guarded("describing devices", sampler.devices.describe, [])
-        if devices:
+        if devices and self._samples:
             self._record.config(Config(system={"devices": devices}))
-        sample_at = 0.0
+        sample_at = 0.0 if self._samples else math.inf
         while not self._over.is_set():
             if self._launcher:
                 guarded("finding ranks", lambda: self._find_ranks(sampler), None)

@@ -19,7 +19,7 @@ from stepward.launch.plan import Options, Plan, make_plan
 from stepward.launch.record import now_us
 from stepward.launch.shipping import Shipping
 from stepward.launch.signals import Signals
-from stepward.launch.spawn import NOT_FOUND
+from stepward.launch.spawn import NOT_EXECUTABLE, NOT_FOUND
 from stepward.model.frames import Config
 from stepward.model.words import HEARTBEAT_S
 from stepward.orchestrators.local.proc import read_facts
@@ -38,6 +38,10 @@ def launch(options: Options) -> int:
     signals = Signals()
     try:
         plan = make_plan(options, os.environ, read_facts())
+        if plan.adds_nothing:
+            if options.name:
+                say("--name is left to the `stepward run` around this one, whose run it is")
+            _replace_self(options.command, signals)
         context = _context(plan, signals)
     except Exception as error:
         say(f"{type(error).__name__}: {error}; the command runs unwatched")
@@ -81,7 +85,7 @@ def _replace_self(command: Sequence[str], signals: Signals) -> None:
         os.execvp(command[0], list(command))
     except OSError as error:
         say(f"{command[0]}: {error.strerror}")
-        sys.exit(NOT_FOUND)
+        sys.exit(NOT_EXECUTABLE if isinstance(error, PermissionError) else NOT_FOUND)
 
 
 def _attempts(context: Context, shipping: Shipping) -> End:
