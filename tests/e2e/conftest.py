@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-START_S = 60
-PATIENCE_S = 60
+START_S = 120.0
+PATIENCE_S = 120.0
 
 
 class House:
@@ -54,11 +54,11 @@ class House:
 
     def kill_server(self) -> None:
         self.server.kill()
-        self.server.wait(10)
+        self.server.wait(120)
 
     def stop_server(self) -> None:
         self.server.terminate()
-        self.server.wait(15)
+        self.server.wait(120)
 
     def spawn(self, arguments, *, output, module="stepward", **changes) -> subprocess.Popen:
         """Start ``python -m stepward ARGUMENTS`` with its output appended to a file; ended at the end of the test."""
@@ -92,7 +92,7 @@ class House:
     def show(self, run: str) -> dict | None:
         """``stepward show RUN --format json``; None while the server has not heard of the run."""
         command = [sys.executable, "-m", "stepward", "show", run, "--format", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=self.env, timeout=180)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def metric(self, name: str) -> float:
@@ -114,7 +114,7 @@ class House:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                process.wait(10)
+                process.wait(120)
 
 
 def wait_until(found, what: str, limit_s: float = PATIENCE_S):

@@ -108,6 +108,6 @@ def test_ctrl_c_ends_everything(tmp_path):
             break
     assert processes_of(tmp_path) != [], "".join(lines)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 130
     assert processes_of(tmp_path) == []

@@ -101,7 +101,7 @@ def test_a_killed_process_loses_nothing(house, until, samples):
         child.wait_for(1 + dice.randrange(20), until)
         time.sleep(dice.uniform(0, 0.6))
         child.process.kill()
-        child.process.wait(10)
+        child.process.wait(120)
         synced(house)
         assert_all_there(child, killed=True)
         medians.append(child.median_us())

@@ -154,7 +154,7 @@ def test_a_killed_wrapper_leaves_a_living_run(start):
     victim = start("orphan", "wait()").wait_ready()
     victim.wait_state("running")
     victim.wrapper.kill()
-    victim.wrapper.wait(10)
+    victim.wrapper.wait(120)
     assert tree(victim.pid), "the child lives on"
     seen_at = victim.house.show("orphan")["last_seen_at"]
 
@@ -190,7 +190,7 @@ def test_a_run_that_nobody_reaps_is_lost(house, until):
     until(ready.exists, "the script to be ready")
     until(lambda: (house.show("alone") or {}).get("state") == "running", "the run to be seen")
     process.kill()
-    process.wait(10)
+    process.wait(120)
     (attempt,) = until(
         lambda: (shown := house.show("alone"))["state"] == "lost" and shown["attempts"], "the run to be lost"
     )

@@ -17,7 +17,7 @@ from stepward.model.resources import NewToken
 from stepward.model.words import TokenKind
 from stepward.settings import ServerFile
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 def until(look, seconds=WAIT_S):

@@ -35,7 +35,7 @@ def test_a_node_is_known_by_its_agent_until_it_dies_and_again(server, agent, unt
     assert "slurmd" not in results
 
     second = agent("--node", "n7", server=server)
-    assert second.wait(30) == 1
+    assert second.wait(120) == 1
     assert f"process {first.pid} [agent_running]" in second.stderr.read()
 
     first.kill()
@@ -43,7 +43,7 @@ def test_a_node_is_known_by_its_agent_until_it_dies_and_again(server, agent, unt
     third = agent("--node", "n7", server=server, token=token)
     until(is_state(server, "n7", "live"))
     third.send_signal(signal.SIGTERM)
-    assert third.wait(30) == 0
+    assert third.wait(120) == 0
     until(is_state(server, "n7", "stopped"))
     run = server.client.run(node.run)
     assert (run.project, run.key, len(run.attempts)) == ("_nodes", "node:local:n7", 1)
@@ -123,7 +123,7 @@ def launch(server, project, seconds):
     """A run of a project on this host, to its end; its id."""
     environ = os.environ | {"STEPWARD_SERVER": server.url, "STEPWARD_TOKEN": server.token}
     command = [sys.executable, "-m", "stepward", "run", "-p", project, "--", "sleep", str(seconds)]
-    subprocess.run(command, env=environ, check=True, timeout=60, stderr=subprocess.DEVNULL)
+    subprocess.run(command, env=environ, check=True, timeout=180, stderr=subprocess.DEVNULL)
     return next(iter(server.client.runs(project=project))).id
 
 

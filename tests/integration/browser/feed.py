@@ -54,7 +54,7 @@ class Writer:
             data=frames.encode(frame),
             headers={"Content-Type": "application/vnd.stepward.frame", "Authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert json.load(answer)["end"] == end
         self.position = end
 

@@ -20,7 +20,7 @@ from .conftest import ROOT, Server
 pytestmark = pytest.mark.integration
 
 T = TypeVar("T")
-WAIT_S = 90.0
+WAIT_S = 120.0
 AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 SPEC = {
     "display_name": "lab",
@@ -167,7 +167,7 @@ def test_a_new_job_appears_without_a_reload(server: Server, lab: Lab, page: Page
     page.locator(f'tr[data-job="{lab.running}"]').wait_for()
     job = lab.submit(name="brief", command=["false"])
     row = page.locator(f'tr[data-job="{job}"]')
-    expect(row).to_contain_text("failed", timeout=40_000)
+    expect(row).to_contain_text("failed", timeout=60_000)
     expect(row).to_contain_text("exit code 1")
 
 

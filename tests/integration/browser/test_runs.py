@@ -152,7 +152,7 @@ def test_a_lost_server_is_said_and_found_again(server: Server, page: Page, shot)
         server.start()
     writer = server.writer("after", project="many")
     writer.config("a-came-after")
-    expect(page.get_by_text("The server does not answer")).to_have_count(0, timeout=20_000)
+    expect(page.get_by_text("The server does not answer")).to_have_count(0, timeout=60_000)
     expect(page.get_by_role("link", name="a-came-after")).to_be_visible()
 
 

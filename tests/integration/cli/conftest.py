@@ -72,7 +72,7 @@ class Home:
         folder = f"{self.root}/state/stepward/servers"
         with open(f"{folder}/{os.listdir(folder)[0]}", "rb") as file:
             self.url = msgspec.json.decode(file.read(), type=ServerFile).url
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self("doctor", "--exit-code").code and time.monotonic() < deadline:
             time.sleep(0.2)
 
@@ -80,7 +80,7 @@ class Home:
         """End the server as a service manager would."""
         if self.server is not None:
             self.server.send_signal(signal.SIGTERM)
-            assert self.server.wait(15) == 0
+            assert self.server.wait(120) == 0
             self.server.stdout.close()
             self.server = None
             assert os.listdir(f"{self.root}/state/stepward/servers") == []
@@ -125,7 +125,7 @@ class Home:
             while data := os.read(ours, 1 << 16):
                 written += data
         os.close(ours)
-        return process.wait(30), written.decode()
+        return process.wait(120), written.decode()
 
     def journal(self, key, *, project="llm", **config):
         """A journal of rank 0 of a run; delivered by ``stepward sync`` once it is closed."""

@@ -106,7 +106,7 @@ def test_ctrl_c_is_quiet(home):
     watching = home.popen("watch", "--format", "json")
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=20)
+    _, err = watching.communicate(timeout=120)
     assert (watching.returncode, err) == (130, "")
 
 
@@ -116,7 +116,7 @@ def test_a_reader_that_has_gone_is_no_error(home):
     listing.stdout.close()
     home.write("after", name="after")
     assert home("sync").code == 0
-    assert listing.wait(20) == 141
+    assert listing.wait(120) == 141
     assert listing.stderr.read() == ""
     listing.stderr.close()
 

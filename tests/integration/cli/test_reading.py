@@ -120,9 +120,9 @@ def test_watch_and_follow_end_with_the_run(home):
     journal.emit("exit", Exit(at=1_800_000_000_000_000, by=Witness.REAPER, exit_code=3, rank=0))
     journal.close()
     assert home("sync").code == 0
-    out, err = watching.communicate(timeout=30)
+    out, err = watching.communicate(timeout=120)
     assert (watching.returncode, err) == (1, "")
     assert json.loads(out.splitlines()[-1])["state"] == "failed"
-    out, err = following.communicate(timeout=30)
+    out, err = following.communicate(timeout=120)
     assert (following.returncode, err) == (0, "")
     assert out.splitlines() == [f"[rank 0] line {number}" for number in range(3)]

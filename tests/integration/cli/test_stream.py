@@ -28,7 +28,7 @@ def answering(*parts, hold=False):
                 for part in parts:
                     connection.sendall(part)
                 if hold:
-                    release.wait(20)
+                    release.wait(120)
 
         thread = threading.Thread(target=serve)
         thread.start()

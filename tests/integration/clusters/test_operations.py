@@ -49,7 +49,7 @@ class Home:
 
     def stop(self):
         self.server.terminate()
-        assert self.server.wait(30) == 0
+        assert self.server.wait(120) == 0
 
     def cli(self, *argv, code=0, token=None):
         command = [sys.executable, "-m", "stepward", *argv]
@@ -85,7 +85,7 @@ class Home:
 
     def slurm(self, *argv):
         env = {"PATH": "/usr/bin:/bin", "SLURM_CONF": f"{self.data}/clusters/lab/etc/slurm.conf"}
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

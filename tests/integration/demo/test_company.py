@@ -22,7 +22,7 @@ time.sleep(600)
 
 def test_a_process_that_ends_early_is_reported_with_what_it_said(tmp_path):
     company = Company(["no-such-command"], output=str(tmp_path / "out"), env=os.environ)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while company.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.05)
     with pytest.raises(CommandFailed, match="no-such-command") as raised:
@@ -35,7 +35,7 @@ def test_a_family_that_ignores_sigterm_is_gone_after_its_grace(tmp_path):
     # ``before`` is given the command line of stepward and does not have to become it.
     before = [sys.executable, "-c", STUBBORN, str(ready)]
     company = Company(["version"], output=str(tmp_path / "out"), env=os.environ, before=before)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (ready.exists() and ready.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     pid = int(ready.read_text())

@@ -33,7 +33,7 @@ def server(tmp_path_factory):
     url = re.search(r"serves (\S+)", process.stdout.readline())[1]
     yield url, (folder / "data" / "token").read_text().strip()
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     process.stdout.close()
 
 
@@ -52,7 +52,7 @@ class Job:
         asked = urllib.request.Request(f"{self.url}/api/v1/{path}", data=body)
         asked.add_header("Authorization", f"Bearer {self.token}")
         asked.add_header("Content-Type", "application/octet-stream")
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             return msgspec.json.decode(answer.read())
 
     def send(self, kind, attempt, *parts):

@@ -17,7 +17,7 @@ from stepward.client.api import Client
 from stepward.model.states import State
 from stepward.orchestrators.slurm.commands import Slurm
 
-WAIT_S = 90.0
+WAIT_S = 120.0
 """No measurement: as long as something that surely comes may take on a loaded machine."""
 
 
@@ -89,7 +89,7 @@ class Served:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
+        assert self.process.wait(120) == 0
         self.process.stdout.close()
 
 

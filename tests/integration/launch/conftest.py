@@ -16,7 +16,7 @@ import pytest
 from stepward.model.frames import KINDS, Config, Exit, LogChunk, Payload, Status
 from stepward.spool import records, writers
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class Written:
@@ -131,7 +131,7 @@ def run(start: Callable[..., subprocess.Popen[bytes]]) -> Callable[..., subproce
 
     def run(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[bytes]:
         process = start(*arguments, **settings)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     return run

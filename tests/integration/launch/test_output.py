@@ -74,7 +74,7 @@ def test_standard_input_is_rank_zeros(start):
     process = start(
         "--ranks", "2", "--", PY, "-c", "import os, sys; print(os.environ['RANK'], sys.stdin.read())", stdin=-1
     )
-    out, _ = process.communicate(b"hello", timeout=60)
+    out, _ = process.communicate(b"hello", timeout=120)
     assert sorted(out.splitlines()) == [b"[rank 0] 0 hello", b"[rank 1] 1 "]
 
 

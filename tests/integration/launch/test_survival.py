@@ -20,7 +20,7 @@ def test_stopped_rank_is_told_and_comes_back(start, journals, until):
     os.kill(pid, signal.SIGCONT)
     until(lambda: journals().statuses[-1].alive == [0] and not journals().statuses[-1].stopped)
     process.terminate()
-    assert process.wait(30) == 143
+    assert process.wait(120) == 143
 
 
 def test_stopped_child_of_a_shell_stops_its_rank(start, journals, until):
@@ -29,7 +29,7 @@ def test_stopped_child_of_a_shell_stops_its_rank(start, journals, until):
     os.kill(pid, signal.SIGSTOP)
     until(lambda: any(status.stopped == [0] for status in journals().statuses))
     os.kill(pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(120)
 
 
 def test_suspended_wrapper_stops_its_ranks_and_goes_on_with_them(start, until):
@@ -40,7 +40,7 @@ def test_suspended_wrapper_stops_its_ranks_and_goes_on_with_them(start, until):
     process.send_signal(signal.SIGCONT)
     until(lambda: _state(pid) != "T" and _state(process.pid) != "T")
     process.terminate()
-    assert process.wait(30) == 143
+    assert process.wait(120) == 143
 
 
 def test_first_bad_end_stops_the_other_ranks(run, journals):
@@ -91,7 +91,7 @@ def test_nothing_is_restarted_after_sigterm(start, journals):
     process = start("--restarts", "5", "--", PY, "-c", "import time; print('up', flush=True); time.sleep(60)")
     process.stdout.readline()
     process.terminate()
-    assert process.wait(30) == 143
+    assert process.wait(120) == 143
     assert len(journals().writers) == 1
     assert journals().end().final
 
@@ -148,7 +148,7 @@ def test_ranks_of_a_launcher_below_are_found(start, journals, until):
     process.stdout.readline()
     until(lambda: journals().statuses and journals().statuses[-1].alive == [0, 1])
     process.terminate()
-    process.wait(30)
+    process.wait(120)
     assert [exit.rank for exit in journals().exits] == [None], "the end of a launcher is the end of no rank"
 
 

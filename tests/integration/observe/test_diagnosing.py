@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FULL = os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
 FAULTS = [("gpu_oom", 4), ("node_loss", 5), ("deadlock", 5), ("slow_node", 5)] if FULL else [("node_loss", 5)]
-WAIT_S = 60
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def client(tmp_path_factory):
         assert "serves" in said, said
         yield Client(f"http://127.0.0.1:{port}", (folder / "data" / "token").read_text().strip())
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 class Watching:
@@ -102,7 +102,7 @@ def test_pages_for_people_hold_nothing_that_a_log_can_do(client):
     _found(client, run, "gpu_oom")
     for form, type_ in (("markdown", "text/markdown"), ("html", "text/html")):
         host = client.server.removeprefix("http://")
-        connection = http.client.HTTPConnection(host, timeout=30)
+        connection = http.client.HTTPConnection(host, timeout=60)
         headers = {"Authorization": f"Bearer {client._token}"}
         connection.request("GET", f"/api/v1/runs/{run}/diagnosis?format={form}", headers=headers)
         answer = connection.getresponse()

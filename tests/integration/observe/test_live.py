@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FULL = os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
 FAULTS = ["slow_rank", "nan_all", "gpu_oom", "deadlock"] if FULL else ["gpu_oom"]
-SETTLE_S = 90
+SETTLE_S = 120.0
 
 JOB = """
 import sys, time
@@ -58,7 +58,7 @@ class Lab:
 
     def end(self, number):
         self.process.send_signal(number)
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=120)
 
     def ask(self, *arguments, module="stepward", check=True):
         done = subprocess.run(

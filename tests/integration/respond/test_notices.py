@@ -20,7 +20,7 @@ from stepward.model.words import TokenKind
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-WAIT_S = 90
+WAIT_S = 120.0
 SLOW_S = 4.0
 
 
@@ -93,7 +93,7 @@ class Lab:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
 
     def crash(self, name):
         command = [

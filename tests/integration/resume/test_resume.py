@@ -100,7 +100,7 @@ def test_sigterm_saves_and_asks_to_be_started_again(train, tmp_path):
     process = train()
     read_until(process, "step", 10)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 75, process.stderr.read()[-3000:]
+    assert process.wait(120) == 75, process.stderr.read()[-3000:]
     newest = int(whole(tmp_path / "checkpoints")[-1].removeprefix("step-"))
     assert newest >= 10
     assert json.loads((tmp_path / f"checkpoints/step-{newest:012d}/manifest.json").read_text())["step"] == newest
@@ -116,12 +116,12 @@ def test_the_signal_of_one_rank_ends_both_at_one_step(train, tmp_path):
     process = train(*wrapped, steps=steps)
     read_until(process, "step", 10)
     os.kill(children(process.pid)[1], signal.SIGTERM)  # a step is one of both: rank 1 has passed the ninth
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 75, said[-3000:]
     newest = whole(tmp_path / "checkpoints")[-1]
     assert sorted(os.listdir(tmp_path / "checkpoints" / newest)) == ["manifest.json", "state-0.json", "state-1.json"]
     again = train(*wrapped, steps=steps)
-    begun = [line for line in again.communicate(timeout=60)[0].splitlines() if "begin" in line]
+    begun = [line for line in again.communicate(timeout=120)[0].splitlines() if "begin" in line]
     assert [int(line.split()[-1]) for line in begun] == [int(newest.removeprefix("step-")) + 1] * 2
     assert (tmp_path / "sum-0").read_text() == (tmp_path / "sum-1").read_text() == str(sum(range(steps)))
 

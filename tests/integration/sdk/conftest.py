@@ -147,7 +147,7 @@ def wait_for_line():
     """Read a process's stdout up to a line; time only bounds a failure."""
 
     def wait(process, line):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         for got in iter(process.stdout.readline, ""):
             if got.strip() == line:
                 return

@@ -75,7 +75,7 @@ def test_keyboard_interrupt_is_cancelled(script, wait_for_line):
     process = script.start(BEGIN + READY)
     wait_for_line(process, "ready")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == -signal.SIGINT
     (writer,) = script.written()
     assert writer.exit.signal == "SIGINT"
@@ -87,7 +87,7 @@ def test_sigterm_is_said_and_the_parent_sees_the_signal(script, wait_for_line):
     process = script.start(BEGIN + READY)
     wait_for_line(process, "ready")
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == -signal.SIGTERM
     (writer,) = script.written()
     assert (writer.exit.signal, writer.exit.checkpointed) == ("SIGTERM", False)
@@ -116,7 +116,7 @@ for i in range(10**6):
     process = script.start(begin + loop)
     wait_for_line(process, "ready")
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     (writer,) = script.written()
     assert (writer.exit.exit_code, writer.exit.checkpointed) == (0, True)
@@ -137,7 +137,7 @@ run.finish()
     process = script.start(source)
     wait_for_line(process, "ready")
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     (writer,) = script.written()
     assert (process.returncode, writer.exit.exit_code) == (0, 0)
     assert verdict(writer.exit).state is State.PREEMPTED
@@ -155,7 +155,7 @@ def test_a_user_that_ignores_sigterm_goes_on(script, wait_for_line):
     process = script.start(source + "print('ready', flush=True); time.sleep(0.5); sys.exit(0)")
     wait_for_line(process, "ready")
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     assert script.written()[0].exit.exit_code == 0
 
@@ -166,7 +166,7 @@ def test_what_kills_at_once_leaves_all_accepted_points_and_no_word(script, wait_
     process = script.start(source)
     wait_for_line(process, "ready")
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == -number
     (writer,) = script.written()
     assert writer.exit is None
@@ -188,7 +188,7 @@ def test_a_bare_system_exit_does_not_claim_a_code(script):
 def test_modules_run_by_dash_m_and_code_run_by_dash_c(script, tmp_path):
     (tmp_path / "job.py").write_text("import sys, stepward\nstepward.init()\nsys.exit(3)\n")
     process = script.start("", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import job")
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 3
     assert script.written()[0].exit.exit_code == 3
 

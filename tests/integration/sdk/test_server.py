@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 60
+PATIENCE_S = 120.0
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
     def get(self, path: str):
         token = (self.data / "token").read_text().strip()
         request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def wait(self, what):
@@ -74,7 +74,7 @@ def server(tmp_path_factory):
         yield started
     finally:
         started.process.terminate()
-        started.process.wait(30)
+        started.process.wait(120)
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
@@ -115,7 +115,7 @@ def test_a_killed_process_is_lost_and_its_points_arrive(script, server, env, wai
     wait_for_line(process, "ready")
     server.state("killed", "running")
     process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    process.wait(120)
     assert server.state("killed", "lost")
     script.run("sw.init(name='next').finish()", code=0, env=env)
     subprocess.run(

@@ -76,7 +76,7 @@ def test_each_point_is_stored_once_whenever_the_follower_is_killed(server, tmp_p
             time.sleep(0.05)
         for kill in range(KILLS):
             importer, before = follower(server, logs, spool), sum(stored(server)[0].values())
-            until = time.monotonic() + 60
+            until = time.monotonic() + 120
             while sum(stored(server)[0].values()) <= before and time.monotonic() < until:
                 assert importer.poll() is None, importer.stdout.read()
                 time.sleep(0.05)
@@ -89,14 +89,14 @@ def test_each_point_is_stored_once_whenever_the_follower_is_killed(server, tmp_p
             writer.kill()
         writer.wait()
     importer = follower(server, logs, spool)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while sum(stored(server)[0].values()) < 2 * WRITTEN and time.monotonic() < until:
         time.sleep(0.1)
     importer.send_signal(signal.SIGINT)
-    said, _ = importer.communicate(timeout=60)
+    said, _ = importer.communicate(timeout=120)
     assert importer.returncode == 0, said
     # A follower that was killed is taken for alive until its lease is over.
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while stored(server)[1]["state"] == "running" and time.monotonic() < until:
         time.sleep(0.2)
     points, run = stored(server)

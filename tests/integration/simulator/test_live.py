@@ -39,7 +39,7 @@ def server(tmp_path_factory):
         assert "serves" in said, said
         yield env
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def ask(env, *arguments, module="stepward"):

@@ -89,7 +89,7 @@ class WriterProcess:
         self.process.stdout.close()
 
 
-def wait_for(condition, what, timeout_s=60.0):
+def wait_for(condition, what, timeout_s=120.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, f"waited {timeout_s} s for {what}"

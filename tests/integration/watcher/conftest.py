@@ -16,7 +16,7 @@ import pytest
 
 from stepward.clusters.providers.local import daemons
 
-WAIT_S = 90.0
+WAIT_S = 120.0
 """No measurement: as long as something that surely comes may take on a loaded machine."""
 
 
@@ -78,12 +78,12 @@ class Rig:
     def kill_watcher(self) -> None:
         assert self.watcher is not None
         self.watcher.send_signal(signal.SIGKILL)
-        self.watcher.wait(20)
+        self.watcher.wait(120)
 
     def stop_server(self) -> None:
         assert self.server is not None
         self.server.send_signal(signal.SIGTERM)
-        self.server.wait(30)
+        self.server.wait(120)
 
     def kill_controller(self) -> None:
         provider = self.lab.provider
@@ -99,19 +99,19 @@ class Rig:
         for process in (self.watcher, self.server):
             if process is not None and process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.wait(30)
+                process.wait(120)
         self.log.close()
 
     # ── questions ──
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers={"Authorization": f"Bearer {self.token}"})
-        return json.load(urllib.request.urlopen(request, timeout=30))
+        return json.load(urllib.request.urlopen(request, timeout=60))
 
     def delete(self, path: str) -> None:
         head = {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers=head, method="DELETE")
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=60).close()
 
     def said(self) -> str:
         """What server and watcher have printed."""
