@@ -56,12 +56,13 @@ class Metrics:
             "clock": "thermal_power",
             "link_errors": "network_link",
             "nvlink_errors": "nvlink_fabric",
+            "memory_kills": "host_oom",
         }
         found = {spoken[one.metric]: one.text for one in self.statements if one.metric in spoken and one.denied}
         zero = {
             spoken[one.metric]: one.text
             for one in self.statements
-            if one.metric in {"link_errors", "nvlink_errors"} and one.value == 0
+            if one.metric in {"link_errors", "nvlink_errors", "memory_kills"} and one.value == 0
         }
         return {**found, **zero}
 
@@ -309,6 +310,7 @@ JUDGES: dict[str, Callable[[Statement, Metrics], Judged]] = {
     "storage_rate": _rate("storage_io"),
     "ecc_uncorrected": _count("gpu_memory_ecc", 1, Role.ROOT, 0.5, "uncorrectable memory errors"),
     "ecc_corrected": _count("gpu_memory_ecc", 1000, Role.CONFIRM, 0.4, "corrected memory errors"),
+    "memory_kills": _count("host_oom", 1, Role.EITHER, 0.8, "the kernel has killed for memory"),
     "host_memory": _full("host_oom", Role.EITHER, 0.8, "host memory is full"),
     "device_memory": _full("gpu_oom", Role.CONFIRM, 0.0, "device memory is full"),
     "disk": _full("storage_full", Role.ROOT, 0.3, "a volume is full"),

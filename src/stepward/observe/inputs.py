@@ -34,6 +34,8 @@ BUCKETS = 60
 CHANGED = 0.08
 """A series is told where it is that much off its own past or off the others', as a share."""
 MOST_NODES = 64
+ROOMY = 0.8
+"""A host that uses no larger share of its memory than this is far from killing for it."""
 _MEANS = {
     "system/device/utilization": "duty",
     "system/device/memory_used": "device_memory",
@@ -165,7 +167,28 @@ class Gathering:
             if told:
                 statements += told
                 charts[f"metric {series.metric}"] = ChartWindow(series.metric, instant(begin), instant(end))
-        return statements, charts
+        spared = self._spared(attempt, begin, end)
+        return ([*statements, spared] if spared else statements), charts
+
+    def _spared(self, attempt: KnownAttempt, begin: int, end: int) -> Statement | None:
+        """That no kill for memory was counted, where counters were read and would have shown one.
+
+        The last reading may be older than the end. It counts where a later one stands still too, or memory was far from full.
+        """
+        metric = "system/host/oom_kills"
+        lines = [line for line in self._lines(attempt, metric, begin, end) if line.x]
+        counted = [value for line in lines for value in (*line.min, *line.max) if value is not None]
+        if not counted or min(counted) < max(counted) or attempt.ended_at is None:
+            return None
+        used = self._lines(attempt, "system/host/memory_used", begin, end)
+        total = self._lines(attempt, "system/host/memory_total", begin, end)
+        shares = [high / size for high, size in zip(_highest(used), _highest(total), strict=False) if size]
+        later = min(line.x_last[-1] for line in lines) >= attempt.ended_at / US
+        if not later and not (shares and max(shares) <= ROOMY):
+            return None
+        full = f"; at most {max(shares):.0%} of the host's memory was used" if shares else ""
+        text = f"no kill for memory was counted{full}"
+        return Statement("memory_kills", [0.0], "", text, TextLine(f"metric {metric}", 1, metric, metric))
 
     def _lines(self, attempt: KnownAttempt, metric: str, begin: int, end: int) -> list[Line]:
         query = ChartQuery(
@@ -283,6 +306,14 @@ def _words(metric: str, one: Statement, line: Line) -> str:
 def _value(line: Line, at: int) -> float:
     mean = line.mean[at]
     return nan if mean is None or line.n_nan[at] else mean
+
+
+def _highest(lines: list[Line]) -> list[float]:
+    """The largest value of each line, by node."""
+    return [
+        max(_finite([v for v in line.max if v is not None]), default=0.0)
+        for line in sorted(lines, key=lambda line: line.node or "")
+    ]
 
 
 def _finite(values: list[float]) -> list[float]:

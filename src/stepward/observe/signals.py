@@ -71,10 +71,9 @@ class RunSignals:
             yield from self._phase(attempt, source.rank, status.phase, at)
             yield Heartbeat(at, attempt, source.rank, status.step, progress, status.phase)
             return
-        for rank in status.alive:
-            # A wrapper sees a process, not its progress.
-            if rank in status.stopped:
-                yield Heartbeat(at, attempt, rank, phase=self._phases.get((attempt, rank)), stopped=True)
+        # A wrapper sees a process, not its progress: of those that run it says nothing new.
+        for rank in status.stopped:
+            yield Heartbeat(at, attempt, rank, phase=self._phases.get((attempt, rank)), stopped=True)
 
     def _phase(self, attempt: str, rank: int, phase: str | None, at: int) -> Iterator[Signal]:
         """Long phases are seen to begin by heartbeats; their end is an event."""

@@ -21,6 +21,8 @@ from stepward.store.catalog.nodes import Nodes
 from stepward.store.catalog.schema import attempts
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
+from stepward.testing.points import store_samples
+from stepward.testing.points_model import Sample
 
 S = 1_000_000
 T0 = 1_800_000_000 * S
@@ -32,7 +34,7 @@ class Bench:
     """One run of two ranks, and the worker that diagnoses it, without its thread."""
 
     def __init__(self, folder):
-        self.now, self.frames, self.ended = T0, {}, []
+        self.now, self.frames, self.ended, self.writers = T0, {}, [], 0
         self.database = open_database(f"{folder}/catalog.db")
         self.points, self.logs = DuckDBPoints(str(folder)), LogStore(str(folder))
         self.catalog = CatalogApplier(self.database, Hearing(T0 - S), self.heard, lambda *what: None)
@@ -67,6 +69,16 @@ class Bench:
 
     def exit(self, rank, code):
         self.send(rank, "exit", Exit(at=self.now, by=Witness.REAPER, exit_code=code))
+
+    def kill(self, rank, name):
+        self.send(rank, "exit", Exit(at=self.now, by=Witness.REAPER, signal=name))
+
+    def sample(self, metric, *values):
+        """What a wrapper read, a second apart, the last one a second ago."""
+        times = range(self.now - len(values) * S, self.now, S)
+        self.writers += 1
+        samples = [Sample(self.writers, None, None, 0, time, value) for time, value in zip(times, values, strict=True)]
+        store_samples(self.points, RUN, metric, samples)
 
     def event(self, certainty=Certainty.CONFIRMED, **other):
         fields = {
@@ -119,6 +131,28 @@ def test_a_bad_end_is_diagnosed_by_itself_with_the_line_that_it_stands_in(bench)
     assert [(one.stream, one.line, one.text) for one in cause.evidence] == [(stream.id, 2, MEMORY)]
     # The line has no clock: that of the read.
     assert cause.evidence[0].time == "2027-01-15T08:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("counted", "used", "causes"),
+    [
+        ([0.0, 0.0], 20.0, []),
+        ([0.0, 0.0], 95.0, ["host_oom"]),  # the kill may have come after the last reading
+        ([0.0, 1.0], 20.0, ["host_oom"]),
+        ([], 20.0, ["host_oom"]),
+    ],
+)
+def test_a_killed_rank_ran_out_of_memory_only_where_counters_do_not_say_otherwise(bench, counted, used, causes):
+    bench.now += 10 * S
+    bench.sample("system/host/oom_kills", *counted)
+    bench.sample("system/host/memory_used", used, used)
+    bench.sample("system/host/memory_total", 100.0, 100.0)
+    bench.kill(1, "SIGKILL")
+    bench.exit(0, 1)
+    bench.look()
+    made = bench.worker.make(RUN).document
+    assert [cause.label for cause in made.causes] == causes
+    assert ("host_oom" in {one.label for one in made.ruled_out}) == (causes == [])
 
 
 def test_a_good_end_and_a_suspicion_need_none(bench):
