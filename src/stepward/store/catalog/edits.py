@@ -15,7 +15,7 @@ from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
 from stepward.store.catalog.runs import Projects, RunHead, find
 from stepward.store.catalog.schema import runs, tags
-from stepward.store.catalog.standing import judge, restless
+from stepward.store.catalog.standing import Rests, judge, restless
 
 MAX_TAGS = 100
 _OF_A_RUN = (
@@ -48,6 +48,7 @@ class Edits:
         self._hearing = hearing
         self._clock = clock
         self._listener = listener
+        self._rests = Rests()
 
     def change(self, projects: Projects, named: str, change: RunChange) -> str:
         """Change what people may change; returns the run's id. Raises as ``Runs.get``, and ``UsageError`` ``bad_change``."""
@@ -104,7 +105,7 @@ class Edits:
         now = self._clock()
         # Looking takes longer than writing, and mostly there is nothing to write: frames go on meanwhile.
         with self._database.read() as connection:
-            due = restless(connection, self._hearing, now)
+            due = restless(connection, self._hearing, now, self._rests)
         if not due:
             return 0
         with self._database.write() as connection:

@@ -197,6 +197,12 @@ events = sa.Table(
         sqlite_where=sa.text("detector IS NOT NULL"),
         postgresql_where=sa.text("detector IS NOT NULL"),
     ),
+    sa.Index(  # the server asks for these every second
+        "events_hung",
+        "run",
+        sqlite_where=sa.text("type = 'hang' AND ended_at IS NULL"),
+        postgresql_where=sa.text("type = 'hang' AND ended_at IS NULL"),
+    ),
 )
 
 rules = sa.Table(  # of people, for the detectors

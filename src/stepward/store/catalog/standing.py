@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
-from stepward.ingest.hearing import Hearing
+from stepward.ingest.hearing import LEASE_US, Hearing
 from stepward.ingest.liveness import AttemptView, LaunchView, SourceView, Standing, attempt_standing, run_standing
 from stepward.model.launches import covers
 from stepward.model.states import Exit, State
@@ -23,6 +23,8 @@ from stepward.store.catalog.rows import corrected
 
 PIECE = 1000
 """Runs that are judged at once."""
+REST_US, REST_PARTS = 5_000_000, 5
+"""A run in which nothing happens is looked at so often, those that are live at the begin in so many parts."""
 _exits = msgspec.msgpack.Decoder(list[Exit])
 Row = Mapping[str, Any]
 Place = tuple[str, str, int | None]
@@ -44,24 +46,84 @@ def judge(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hear
     return changed
 
 
-def restless(connection: sa.Connection, hearing: Hearing, now: int) -> dict[str, set[str]]:
+class Rests:
+    """Live runs in which nothing can change yet by silence alone: they are looked at when the first lease of theirs is over,
+    and every ``REST_US`` whatever happens. Thousands of runs that go on are then no work of each second."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, tuple[int, str | None]] = {}
+        """Run -> when it is looked at again, and the hang that was open."""
+        self._looked_at = 0
+
+    def due(self, live: Sequence[str], hangs: Mapping[str, str], now: int) -> dict[str, set[str]]:
+        """Those of the live runs that are to be looked at now, in the shape that ``judge`` takes."""
+        if now < self._looked_at:  # the clock was set back
+            self._until.clear()
+        self._looked_at = now
+        self._until = {run: self._until[run] for run in live if run in self._until}
+        never = (0, None)
+        found = {}
+        for run in live:
+            until, hang = self._until.get(run, never)
+            if until <= now or hang != hangs.get(run):
+                found[run] = set[str]()
+        return found
+
+    def rest(self, runs: Iterable[str], expiries: Mapping[str, int], hangs: Mapping[str, str], now: int) -> None:
+        """Nothing has changed in these; those that are seen for the first time come back at different seconds."""
+        for number, run in enumerate(runs):
+            longest = REST_US if run in self._until else REST_US * (1 + number % REST_PARTS) // REST_PARTS
+            self._until[run] = (min(now + longest, expiries.get(run, now) + 1), hangs.get(run))
+
+    def forget(self, runs: Iterable[str]) -> None:
+        """What has changed is looked at again at once."""
+        for run in runs:
+            self._until.pop(run, None)
+
+
+def restless(connection: sa.Connection, hearing: Hearing, now: int, rests: Rests) -> dict[str, set[str]]:
     """The live runs that ``judge`` would change, in the shape that it takes; reads alone."""
     query = sa.select(schema.runs.c.id).where(schema.runs.c.live.is_(True)).order_by(schema.runs.c.id)
-    live: dict[str, set[str]] = {run: set() for run in connection.execute(query).scalars()}
-    return {run: set() for some in _pieces(live) for run in assess(connection, some, hearing, now).changed}
+    live = list(connection.execute(query).scalars())
+    hangs = {row[0]: f"{row[2]} {row[1]}" for row in connection.execute(hung_runs())}
+    changed: dict[str, set[str]] = {}
+    for some in _pieces(rests.due(live, hangs, now)):
+        found = assess(connection, some, hearing, now)
+        changed.update((run, set()) for run in found.changed)
+        rests.rest([run for run in some if run not in found.changed], found.expiries, hangs, now)
+    rests.forget(changed)
+    return changed
+
+
+def hung_runs() -> sa.Select[Any]:
+    """The question for runs with an open hang: the run, the newest of its hangs, and how many they are."""
+    events = schema.events.c
+    return sa.select(events.run, sa.func.max(events.id), sa.func.count()).where(_open_hang()).group_by(events.run)
+
+
+def _open_hang() -> sa.ColumnElement[bool]:
+    """A detector's word counts once it is confirmed; a writer's has no certainty."""
+    events = schema.events.c
+    sure = sa.or_(events.certainty.is_(None), events.certainty == "confirmed")
+    # Written out: an index over some rows alone serves only statements that say which.
+    return sa.and_(sa.text("events.type = 'hang'"), events.ended_at.is_(None), sure)
 
 
 class Verdicts(NamedTuple):
-    """What is to be written: the columns of attempts and of runs that differ, keys included; projects by changed run."""
+    """What is to be written: the columns of attempts and of runs that differ, keys included; projects by changed run.
+
+    ``expiries`` is the first instant at which silence alone may change the verdict, by run.
+    """
 
     attempts: list[dict[str, Any]]
     runs: list[dict[str, Any]]
     changed: dict[str, str]
+    expiries: dict[str, int]
 
 
 def assess(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hearing, now: int) -> Verdicts:
     """Judge without writing; one question a table, however many runs."""
-    found = Verdicts([], [], {})
+    found = Verdicts([], [], {}, {})
     evidence, rows = _Evidence(connection, runs), _rows(connection, runs)
     for run, attempts in _attempts(connection, runs).items():
         newest = max(attempts, key=lambda row: row["number"])
@@ -70,6 +132,8 @@ def assess(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hea
             row for row in attempts if row["key"] in runs[run] or row is newest or not State(row["state"]).terminal
         ]
         views = {row["key"]: evidence.view(row, attempts) for row in judged}
+        leases = [at + LEASE_US for view in views.values() for at in _heard(view) if at + LEASE_US >= now]
+        found.expiries[run] = min(leases, default=now + REST_US)
         standings = {row["key"]: attempt_standing(views[row["key"]], hearing, now) for row in judged}
         differ = [
             {"run": run, "key": key, **values}
@@ -89,6 +153,12 @@ def assess(connection: sa.Connection, runs: Mapping[str, set[str]], hearing: Hea
         if differ or _differs(rows[run], values):
             found.changed[run] = rows[run]["project"]
     return found
+
+
+def _heard(view: AttemptView) -> Iterator[int]:
+    yield from (source.heard_at for source in view.sources)
+    if view.launch is not None:
+        yield view.launch.heard_at
 
 
 def source_view(row: Row) -> SourceView:
@@ -169,10 +239,7 @@ class _Evidence:
         rows = connection.execute(sa.select(sources).where(sources.c.run.in_(wanted))).mappings()
         for row in vouched_rows(connection, rows):
             self._sources.setdefault(row["run"], {}).setdefault(row["attempt"], []).append(source_view(row))
-        # A detector's word counts once it is confirmed; a writer's has no certainty.
-        sure = sa.or_(events.c.certainty.is_(None), events.c.certainty == "confirmed")
-        open_hang = sa.and_(events.c.type == "hang", events.c.ended_at.is_(None), sure)
-        query = sa.select(events.c.run, events.c.attempt, events.c.title).where(events.c.run.in_(wanted), open_hang)
+        query = sa.select(events.c.run, events.c.attempt, events.c.title).where(events.c.run.in_(wanted), _open_hang())
         for hang in connection.execute(query):
             self._hangs[hang.run, hang.attempt] = hang.title or "a hang was reported"
         for launch in connection.execute(sa.select(launches).where(launches.c.run.in_(wanted))).mappings():

@@ -74,6 +74,8 @@ def upgrade() -> None:
     op.create_index(
         "events_detected", "events", ["started_at", "run", "id"], sqlite_where=detected, postgresql_where=detected
     )
+    hung = sa.text("type = 'hang' AND ended_at IS NULL")
+    op.create_index("events_hung", "events", ["run"], sqlite_where=hung, postgresql_where=hung)
     op.create_table(
         "rules",
         sa.Column("project", sa.String(1024), primary_key=True),
