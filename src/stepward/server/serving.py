@@ -16,6 +16,7 @@ import uvicorn
 import stepward
 from stepward.errors import UsageError
 from stepward.server.app import Server, ServerSettings
+from stepward.server.log import Log, log_to_stderr
 from stepward.settings import ServerFile, server_files
 
 GRACEFUL_S = 4
@@ -33,6 +34,7 @@ def serve(settings: ServerSettings) -> None:
     """
     # uvicorn ends gracefully and then raises the signal again: it must not end us before the state file is gone.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    log = log_to_stderr()
     with contextlib.ExitStack() as undo:
         listening = _listen(settings)
         undo.callback(listening.close)
@@ -44,7 +46,7 @@ def serve(settings: ServerSettings) -> None:
     state = _write_state(server)
     try:
         _announce(server)
-        Uvicorn(server, state).run(sockets=[listening])
+        Uvicorn(server, state, log).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
@@ -55,11 +57,12 @@ def serve(settings: ServerSettings) -> None:
 class Uvicorn(uvicorn.Server):
     """Ends the streams of live updates before it waits for open requests, which they would hold up."""
 
-    def __init__(self, server: Server, state: str) -> None:
-        self._state = state
+    def __init__(self, server: Server, state: str, log: Log) -> None:
+        self._state, self._log = state, log
         super().__init__(
             uvicorn.Config(
                 server.door(),
+                log_config=None,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -84,6 +87,7 @@ class Uvicorn(uvicorn.Server):
         _log.warning("the shutdown took longer than %s s and was cut short", END_S)
         with contextlib.suppress(OSError):
             os.unlink(self._state)
+        self._log.close()
         os._exit(0)
 
 
@@ -131,5 +135,3 @@ def _announce(server: Server) -> None:
             file=sys.stderr,
             flush=True,
         )
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("stepward.audit").setLevel(logging.INFO)

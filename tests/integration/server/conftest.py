@@ -63,15 +63,16 @@ class ServerProcess:
         self.settings = {"data": self.data, "port": free_port(), **settings}
         self.port = self.settings["port"]
         self.process = None
+        self.stderr = subprocess.PIPE
 
     def launch(self):
         command = [sys.executable, "-c", _SERVE, json.dumps(self.settings)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
         return self
 
     def start(self):
         self.launch()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             if self.process.poll() is not None:
                 raise AssertionError(f"server ended: {self.process.stderr.read()}")
@@ -88,20 +89,20 @@ class ServerProcess:
     def refused(self):
         """Launch where that must fail: the error that it ends with."""
         self.launch()
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=120)
         assert self.process.returncode == 9, said
         return json.loads(said.strip().splitlines()[-1])
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(120)
         self._close()
 
     def stop(self):
         """SIGTERM; how many seconds the end took."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
+        assert self.process.wait(120) == 0
         self._close()
         return time.monotonic() - began
 
@@ -137,7 +138,7 @@ class ServerProcess:
 
     def events(self, query, *, token=""):
         """An open stream of live updates, as a file of lines."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(
             "GET", f"/api/v1/live?{query}", headers={"Authorization": f"Bearer {self.token if token == '' else token}"}
         )

@@ -1,5 +1,6 @@
 """The server as a process: its folder, its end, its death, its neighbours."""
 
+import contextlib
 import json
 import os
 import re
@@ -41,7 +42,7 @@ def test_it_announces_itself_and_keeps_its_folder_private(data):
         assert told == {"url": f"http://127.0.0.1:{server.port}", "data": str(data), "pid": server.process.pid}
         assert stat.S_IMODE(os.stat(state_file(server)).st_mode) == 0o600
         server.process.send_signal(signal.SIGTERM)
-        said = server.process.communicate(timeout=20)[0]
+        said = server.process.communicate(timeout=120)[0]
     assert f"http://127.0.0.1:{server.port}/#login=" in said
     assert not os.path.exists(state_file(server))
 
@@ -207,7 +208,7 @@ def test_on_all_interfaces_it_warns_and_still_checks_names(data):
     assert server.get("/healthz", headers={"Host": "192.0.2.7:80"}).status == 200
     assert server.get("/healthz", headers={"Host": "evil.example"}).status == 403
     server.process.send_signal(signal.SIGTERM)
-    assert "not encrypted" in server.process.communicate(timeout=20)[1]
+    assert "not encrypted" in server.process.communicate(timeout=120)[1]
 
 
 def test_behind_a_proxy_the_public_name_is_allowed(data):
@@ -277,7 +278,31 @@ def test_it_ends_in_time_although_something_hangs(data):
     assert os.path.exists(state)
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     assert time.monotonic() - begun < 20  # it would have taken 60
     assert not os.path.exists(state)
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up(data):
+    reader, full = os.pipe()
+    os.set_blocking(full, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(full, bytes(1 << 12))
+    os.set_blocking(full, True)
+    server = ServerProcess(data)
+    server.stderr = full
+    server.start()
+    route = {"name": "a", "kind": "webhook", "url": "https://example.com/"}
+    try:
+        for _ in range(3):  # each is a line of the audit
+            assert server.ask("PUT", "/api/v1/notices/routes/a", route).status == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(120) == 0
+    finally:
+        server.process.kill()
+        server.process.wait(120)
+        server.process.stdout.close()
+        os.close(full)
+        os.close(reader)
