@@ -20,6 +20,8 @@ from stepward.model.clusters import ClusterState, Operation
 T = TypeVar("T")
 RECORD, LOCK = "cluster.json", "lock"
 """Files in a cluster's folder: what is remembered of it, and what is held while it changes."""
+_LONGEST_NAME = 63
+"""Beyond every name that is given here, and short enough for a file's in any encoding."""
 
 
 class Ports(msgspec.Struct, kw_only=True):
@@ -206,7 +208,7 @@ def write_atomically(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def _plain(name: str) -> bool:
-    return "/" not in name and "\0" not in name and name not in ("", ".", "..")
+    return len(name) <= _LONGEST_NAME and "/" not in name and "\0" not in name and name not in ("", ".", "..")
 
 
 def _read(path: str, kind: type[T]) -> T | None:
