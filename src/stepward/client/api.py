@@ -1,35 +1,21 @@
 """The typed API: one method a route of ``docs/api.md``, answers as the structs of ``model.resources``.
 
-A problem document is raised as the error class that the server raised (``errors.from_problem``); an answer that is not
-what it should be as ``ParseError``. Nothing of HTTP or of msgspec leaks out. The client keeps no state but its
+How a request becomes an answer or an error is in ``calls``, what Slurm has in ``slurm``. The client keeps no state but its
 connection, and tries nothing twice: who calls knows whether waiting makes sense (``Unavailable.retry_after_s``).
 """
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-import msgspec
-
+from stepward.client.calls import Query, decoded, segment
 from stepward.client.live import Live
 from stepward.client.problems import error_of
+from stepward.client.slurm import SlurmCalls
 from stepward.client.stream import open_lines
-from stepward.client.transport import ANSWER_S, Transport
 from stepward.diagnose.document import StoredDiagnosis
-from stepward.errors import NotFound, ParseError, UsageError
+from stepward.errors import NotFound, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
-from stepward.model.clusters import Cluster, ClusterChange, ClusterPlan, NewCluster, Operation
-from stepward.model.jobs import (
-    ActionPage,
-    Job,
-    JobChange,
-    JobChanged,
-    JobLogs,
-    JobPage,
-    JobSubmission,
-    SubmittedJob,
-)
-from stepward.model.nodes import Node, NodeChange, NodeChanged, RunNode
+from stepward.model.nodes import RunNode
 from stepward.model.notices import KnownRoute, NewSilence, Notice, NoticeRoute, Silence, Told
 from stepward.model.resources import (
     Backup,
@@ -59,32 +45,22 @@ from stepward.model.resources import (
 )
 from stepward.settings import Settings
 
-Answer = TypeVar("Answer")
-Query = dict[str, Any]
-
 PAGE_RUNS, PAGE_LINES = 500, 5000
 """Largest pages that the API gives (docs/api.md)."""
 TEST_S = 130.0
 """A route of notices may take up to two minutes for a message."""
 DIAGNOSE_S = 60.0
 """Long output is read."""
-SLURM_S = 60.0
-"""A command of Slurm may take its own time-out, and one change asks several."""
 BACKUP_S = 3600.0
 """A backup copies all data before it answers."""
 
 
-class Client:
+class Client(SlurmCalls):
     """A server, as the bearer of one token sees it.
 
     Every method raises ``Unavailable`` where the server does not answer, ``Unauthenticated`` or ``PermissionDenied``
     where the token will not do, and ``NotFound`` where there is no such thing. A run is named by id or unique name.
     """
-
-    def __init__(self, server: str, token: str | None = None) -> None:
-        self.server = server
-        self._token = token
-        self._transport = Transport(server, token)
 
     @classmethod
     def of(cls, settings: Settings) -> "Client":
@@ -115,7 +91,7 @@ class Client:
         answer = self._transport.request("GET", "/readyz")
         if answer.status not in (200, 503):
             raise error_of(f"{self.server}/readyz", answer.status, answer.headers, answer.body)
-        return _decoded(answer.body, Health, "/readyz")
+        return decoded(answer.body, Health, "/readyz")
 
     def session(self) -> Session:
         """Who the token is, and what the server is."""
@@ -135,42 +111,12 @@ class Client:
 
     def revoke_token(self, token: str) -> None:
         """End a token, by id."""
-        self._call("DELETE", f"/api/v1/tokens/{_segment(token)}")
+        self._call("DELETE", f"/api/v1/tokens/{segment(token)}")
 
     def backup(self, path: str | None = None) -> Backup:
         """Back the server up into ``path``, a new folder on its disk, or below its data folder; returns when it is done."""
         asked = "" if path is None else f"?{urlencode({'path': path})}"
         return self._send("POST", f"/api/v1/backups{asked}", None, Backup, timeout_s=BACKUP_S)
-
-    # ── clusters ──
-
-    def clusters(self) -> list[Cluster]:
-        """All clusters of the server."""
-        return self._get("/api/v1/clusters", {}, list[Cluster])
-
-    def cluster(self, name: str) -> Cluster:
-        """A cluster."""
-        return self._get(_cluster(name), {}, Cluster)
-
-    def create_cluster(self, name: str, spec: dict[str, Any]) -> Operation:
-        """Begin to make a cluster."""
-        return self._send("POST", "/api/v1/clusters", NewCluster(spec=spec, name=name), Operation)
-
-    def update_cluster(self, name: str, spec: dict[str, Any]) -> Operation:
-        """Begin to make a cluster what the specification says."""
-        return self._send("PUT", _cluster(name), ClusterChange(spec=spec), Operation)
-
-    def delete_cluster(self, name: str) -> Operation:
-        """Begin to end a cluster."""
-        return self._send("DELETE", _cluster(name), None, Operation)
-
-    def plan_cluster(self, name: str, spec: dict[str, Any] | None) -> ClusterPlan:
-        """What making or changing a cluster would do; without a specification, what ending it would."""
-        return self._send("POST", f"{_cluster(name)}/plan", ClusterChange(spec=spec), ClusterPlan)
-
-    def operation(self, id: str) -> Operation:
-        """How far an operation on a cluster is."""
-        return self._get(f"/api/v1/operations/{_segment(id)}", {}, Operation)
 
     # ── runs ──
 
@@ -180,7 +126,7 @@ class Client:
 
     def change_project(self, name: str, change: ProjectChange, *, dry_run: bool = False) -> Project:
         """Change a project; ``dry_run`` only tells what that would make of it."""
-        path = f"/api/v1/projects/{_segment(name)}{'?dry_run=1' if dry_run else ''}"
+        path = f"/api/v1/projects/{segment(name)}{'?dry_run=1' if dry_run else ''}"
         return self._send("PATCH", path, change, Project)
 
     def runs(
@@ -270,7 +216,7 @@ class Client:
 
     def event(self, run: str, event: str) -> RunEvent:
         """One event of a run."""
-        return self._get(f"{_run(run)}/events/{_segment(event)}", {}, RunEvent)
+        return self._get(f"{_run(run)}/events/{segment(event)}", {}, RunEvent)
 
     def all_events(self, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> EventPage:
         """What detectors saw in all runs, the newest first; ``filters`` as of ``events``, and project, run."""
@@ -283,15 +229,15 @@ class Client:
 
     def reprocessing(self, run: str, job: str) -> Reprocessing:
         """How far it is, and what it changes."""
-        return self._get(f"{_run(run)}/reprocess/{_segment(job)}", {}, Reprocessing)
+        return self._get(f"{_run(run)}/reprocess/{segment(job)}", {}, Reprocessing)
 
     def rules(self, project: str) -> ProjectRules:
         """The rules by which a project's people judge metrics."""
-        return self._get(f"/api/v1/projects/{_segment(project)}/rules", {}, ProjectRules)
+        return self._get(f"/api/v1/projects/{segment(project)}/rules", {}, ProjectRules)
 
     def change_rules(self, project: str, text: str) -> ProjectRules:
         """Put rules in place of all that a project has."""
-        return self._send("PUT", f"/api/v1/projects/{_segment(project)}/rules", RulesChange(text), ProjectRules)
+        return self._send("PUT", f"/api/v1/projects/{segment(project)}/rules", RulesChange(text), ProjectRules)
 
     def diagnosis(self, run: str) -> StoredDiagnosis:
         """The newest diagnosis of a run; ``NotFound`` with ``no_diagnosis`` where it has none."""
@@ -315,15 +261,15 @@ class Client:
 
     def put_notice_route(self, route: NoticeRoute) -> KnownRoute:
         """Make or change a webhook."""
-        return self._send("PUT", f"/api/v1/notices/routes/{_segment(route.name)}", route, KnownRoute)
+        return self._send("PUT", f"/api/v1/notices/routes/{segment(route.name)}", route, KnownRoute)
 
     def delete_notice_route(self, name: str) -> None:
         """Forget a webhook."""
-        self._call("DELETE", f"/api/v1/notices/routes/{_segment(name)}")
+        self._call("DELETE", f"/api/v1/notices/routes/{segment(name)}")
 
     def test_notice_route(self, name: str) -> Told:
         """Send a test message, and say how it went."""
-        return self._send("POST", f"/api/v1/notices/routes/{_segment(name)}/test", None, Told, timeout_s=TEST_S)
+        return self._send("POST", f"/api/v1/notices/routes/{segment(name)}/test", None, Told, timeout_s=TEST_S)
 
     def silences(self) -> list[Silence]:
         """Silences that are not over."""
@@ -335,7 +281,7 @@ class Client:
 
     def end_silence(self, id: str) -> None:
         """End a silence."""
-        self._call("DELETE", f"/api/v1/notices/silences/{_segment(id)}")
+        self._call("DELETE", f"/api/v1/notices/silences/{segment(id)}")
 
     def log_streams(self, run: str) -> list[LogStream]:
         """The streams of output that a run has."""
@@ -353,7 +299,7 @@ class Client:
     ) -> LogPage:
         """Lines of a stream: the last ``tail``, or from number ``from_n`` on, or those that ``q`` matches."""
         query = {"from_n": from_n, "tail": tail, "limit": limit, "q": q}
-        return self._get(f"{_run(run)}/logs/{_segment(stream)}", query, LogPage)
+        return self._get(f"{_run(run)}/logs/{segment(stream)}", query, LogPage)
 
     def log_lines(self, run: str, stream: str, *, from_n: int = 1, q: str | None = None) -> Iterator[LogLine]:
         """All lines of a stream from number ``from_n`` (the first is 1) on, or those that ``q`` matches, page by page."""
@@ -379,109 +325,12 @@ class Client:
         asked += [("run", one) for one in run or []]
         return Live(lambda: open_lines(self.server, self._token, f"/api/v1/live?{urlencode(asked)}"))
 
-    # ── jobs ──
-
-    def jobs(self, cluster: str, *, limit: int = 100, cursor: str | None = None, **filters: str | None) -> JobPage:
-        """A page of jobs of a cluster, the newest first.
-
-        Filters are ``state``, ``user``, ``partition``, ``name``, ``node``, ``since``.
-        """
-        return self._get(f"{_cluster(cluster)}/jobs", {**filters, "limit": limit, "cursor": cursor}, JobPage)
-
-    def job(self, cluster: str, job: str) -> Job:
-        """A job with its launches."""
-        return self._get(_job(cluster, job), {}, Job)
-
-    def submit_job(self, cluster: str, asked: JobSubmission, *, dry_run: bool = False) -> SubmittedJob:
-        """Submit a job; with ``dry_run`` only check it and ask Slurm what it would do."""
-        flag = "?dry_run=true" if dry_run else ""
-        return self._send("POST", f"{_cluster(cluster)}/jobs{flag}", asked, SubmittedJob, timeout_s=SLURM_S)
-
-    def change_job(self, cluster: str, job: str, verb: str, *, reason: str = "", dry_run: bool = False) -> JobChanged:
-        """``cancel``, ``requeue``, ``hold`` or ``release`` a job."""
-        flag = "?dry_run=true" if dry_run else ""
-        path = f"{_job(cluster, job)}/{_segment(verb)}{flag}"
-        return self._send("POST", path, JobChange(reason=reason), JobChanged, timeout_s=SLURM_S)
-
-    def job_logs(self, cluster: str, job: str, *, tail: int = 200) -> JobLogs:
-        """The last lines of each output of a job."""
-        return self._get(f"{_job(cluster, job)}/logs", {"tail": tail}, JobLogs)
-
-    def actions(self, *, limit: int = 50, cursor: str | None = None, **filters: str | None) -> ActionPage:
-        """A page of the audit; filters are ``cluster``, ``node``, ``job``, ``run``, ``kind``."""
-        return self._get("/api/v1/actions", {**filters, "limit": limit, "cursor": cursor}, ActionPage)
-
-    # ── nodes ──
-
-    def nodes(self, *, cluster: str | None = None) -> list[Node]:
-        """The nodes of all clusters, or of one."""
-        return self._get("/api/v1/nodes", {"cluster": cluster}, list[Node])
-
-    def node(self, cluster: str, node: str) -> Node:
-        """A node."""
-        return self._get(f"/api/v1/clusters/{_segment(cluster)}/nodes/{_segment(node)}", {}, Node)
-
-    def change_node(
-        self, cluster: str, node: str, verb: str, *, reason: str = "", force: bool = False, dry_run: bool = False
-    ) -> NodeChanged:
-        """``drain`` a node, or ``resume`` it."""
-        flag = "?dry_run=true" if dry_run else ""
-        path = f"/api/v1/clusters/{_segment(cluster)}/nodes/{_segment(node)}/{_segment(verb)}{flag}"
-        return self._send("POST", path, NodeChange(reason=reason, force=force), NodeChanged, timeout_s=SLURM_S)
-
     def run_nodes(self, run: str) -> list[RunNode]:
         """The nodes of each attempt of a run, with their intervals and series."""
         return self._get(f"{_run(run)}/nodes", {}, list[RunNode])
-
-    # ── one request ──
-
-    def _get(self, path: str, query: Query, answer: type[Answer]) -> Answer:
-        asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
-        return _decoded(self._call("GET", f"{path}?{asked}" if asked else path), answer, path)
-
-    def _send(
-        self, method: str, path: str, body: object, answer: type[Answer], *, timeout_s: float = ANSWER_S
-    ) -> Answer:
-        content = None if body is None else msgspec.json.encode(body)
-        return _decoded(self._call(method, path, content, timeout_s), answer, path)
-
-    def _call(self, method: str, path: str, body: bytes | None = None, timeout_s: float = ANSWER_S) -> bytes:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        answer = self._transport.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
-        if not 200 <= answer.status < 300:
-            raise error_of(f"{self.server}{path}", answer.status, answer.headers, answer.body)
-        return answer.body
-
-
-def _decoded(data: bytes, answer: type[Answer], path: str) -> Answer:
-    try:
-        return msgspec.json.decode(data, type=answer)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ParseError(
-            f"the answer to {path} is not understood: {error}",
-            code="bad_answer",
-            hint="is this a stepward server, and not an older or newer one? `stepward doctor` compares",
-            sample=data[:200].decode(errors="replace"),
-        ) from None
 
 
 def _run(run: str) -> str:
     if run in ("", ".", ".."):  # the path of another route
         raise NotFound(f"there is no run {run!r}", code="no_such_run", hint="`stepward ls` lists the runs")
-    return f"/api/v1/runs/{_segment(run)}"
-
-
-def _cluster(name: str) -> str:
-    if name in ("", ".", ".."):  # the path of another route
-        raise NotFound(f"there is no cluster {name!r}", code="no_such_cluster", hint="`stepward cluster list`")
-    return f"/api/v1/clusters/{_segment(name)}"
-
-
-def _job(cluster: str, job: str) -> str:
-    if job in ("", ".", ".."):  # the path of another route
-        raise NotFound(f"there is no job {job!r}", code="unknown_job", hint="`stepward jobs ls` lists the jobs")
-    return f"{_cluster(cluster)}/jobs/{_segment(job)}"
-
-
-def _segment(text: str) -> str:
-    return quote(text, safe="")
+    return f"/api/v1/runs/{segment(run)}"
