@@ -203,6 +203,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/clusters/{cluster}/nodes/{node}/{verb}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ChangeNode
+         * @description ``drain`` takes a node out of service (jobs that run on it go on, no new ones start), ``resume`` gives it back.
+         */
+        post: operations["change_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clusters/{cluster}/plan": {
         parameters: {
             query?: never;
@@ -1430,6 +1450,8 @@ export interface components {
         };
         /** ClusterChange */
         ClusterChange: {
+            /** @default  */
+            reason: string;
             spec: unknown;
         };
         /** ClusterNode */
@@ -1875,6 +1897,24 @@ export interface components {
             slurm: components["schemas"]["NodeInSlurm"] | null;
             /** @enum {string} */
             state: "live" | "lost" | "stopped" | "unknown";
+        };
+        /** NodeChange */
+        NodeChange: {
+            /** @default false */
+            force: boolean;
+            /** @default  */
+            reason: string;
+        };
+        /** NodeChanged */
+        NodeChanged: {
+            action: string;
+            /** @default false */
+            dry_run: boolean;
+            jobs: string[];
+            /** @enum {string} */
+            kind: "drain" | "resume";
+            node: string;
+            was: components["schemas"]["NodeInSlurm"];
         };
         /** NodeCheck */
         NodeCheck: {
@@ -2979,6 +3019,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Node"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    change_node: {
+        parameters: {
+            query?: {
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                cluster: string;
+                node: string;
+                verb: "drain" | "resume";
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NodeChange"] | null;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeChanged"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

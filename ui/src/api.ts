@@ -33,6 +33,7 @@ export type NewSilence = Schemas["NewSilence"];
 export type NewToken = Schemas["NewToken"];
 export type Node = Schemas["Node"];
 export type NodeCheck = Schemas["NodeCheck"];
+export type NodeChanged = Schemas["NodeChanged"];
 export type Notice = Schemas["Notice"];
 export type Operation = Schemas["Operation"];
 export type Project = Schemas["Project"];

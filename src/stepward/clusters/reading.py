@@ -78,6 +78,7 @@ def refusal(problems: list[Problem]) -> UsageError:
         code="bad_cluster_spec",
         hint="docs/clusters.md describes every field; `stepward cluster validate -f FILE` checks one",
         problems=[msgspec.to_builtins(problem) for problem in problems],
+        line=next((problem.line for problem in problems if problem.line), None),
     )
 
 

@@ -13,7 +13,7 @@ interface Props {
   verb: string;
   danger?: boolean;
   /** Asks for a reason, which `act` is given. */
-  reason?: boolean;
+  reason?: "asked" | "needed";
   /** Must be typed before it can be done. */
   typed?: string;
   act(reason: string): Promise<unknown>;
@@ -44,8 +44,8 @@ export function Confirm({ title, verb, danger, reason, typed, act, onClose, chil
         {children}
         {reason && (
           <label class="wide-label">
-            <span class="soft small">Reason, kept in the audit</span>
-            <input type="text" value={why} maxLength={500} onInput={(event) => setWhy(event.currentTarget.value)} />
+            <span class="soft small">Reason, kept in the audit{reason === "asked" && " (may be empty)"}</span>
+            <input type="text" required={reason === "needed"} value={why} maxLength={500} onInput={(event) => setWhy(event.currentTarget.value)} />
           </label>
         )}
         {typed !== undefined && (

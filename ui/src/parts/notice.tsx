@@ -32,6 +32,21 @@ export function ProblemNote({ problem, retry }: { problem: Problem; retry?: () =
   );
 }
 
+/** What is not well, a line each; nothing where all is. */
+export function Warnings({ lines }: { lines: readonly string[] }) {
+  if (!lines.length) return null;
+  return (
+    <div class="note warn-note" role="status">
+      <Glyph name="warn" />
+      <ul>
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">

@@ -29,6 +29,9 @@ export function nodeTone(state: string): Tone {
   return KEPT.has(state) ? "warn" : "bad";
 }
 
+/** What an administrator may do to a node in that state: take it out of service, or give it back. */
+export const nodeVerb = (state: string): "drain" | "resume" => (["drained", "draining", "down", "fail", "error"].includes(state) ? "resume" : "drain");
+
 /** Slurm's words with blanks, as people read them. */
 export const plainState = (state: string): string => state.replaceAll("_", " ");
 

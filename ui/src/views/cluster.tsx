@@ -8,7 +8,9 @@ import { Confirm } from "../parts/confirm";
 import { copy } from "../parts/copy";
 import { Glyph } from "../parts/glyph";
 import { Menu } from "../parts/menu";
-import { Empty, ProblemNote, say, Skeleton } from "../parts/notice";
+import { Empty, ProblemNote, say, Skeleton, Warnings } from "../parts/notice";
+import { type Fact, PageHead } from "../parts/page-head";
+import { PlainTable } from "../parts/plain-table";
 import { CLUSTER_TONES, shapeWords } from "../state/clusters";
 import { useLoad } from "../state/load";
 import { now } from "../state/now";
@@ -17,10 +19,11 @@ import { usePolled } from "../state/polled";
 import { mayAdminister } from "../state/session";
 import { jobsPlace } from "../state/url";
 import { ago, bytes, count, moment } from "../words";
+import { Audit } from "./audit";
 import { NodeGrid } from "./cluster-nodes";
+import { ClusterEdit } from "./cluster-edit";
 import { Nodes, OperationLine } from "./clusters";
 import "./clusters.css";
-import "../parts/facts.css";
 import "./run.css";
 
 const POLL_MS = 3000;
@@ -32,9 +35,9 @@ export function ClusterView({ cluster: named }: { cluster: string }) {
   if (!cluster) return <main class="clusters">{problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={12} />}</main>;
   return (
     <main class="clusters">
-      <Head cluster={cluster} />
+      <Head cluster={cluster} reload={reload} />
       {problem && <ProblemNote problem={problem} retry={reload} />}
-      {cluster.problems.length > 0 && <Problems problems={cluster.problems} />}
+      <Warnings lines={cluster.problems} />
       {cluster.operation && cluster.operation.state !== "done" && <OperationSteps operation={cluster.operation} />}
       <Queue cluster={cluster.name} />
       <section>
@@ -46,6 +49,7 @@ export function ClusterView({ cluster: named }: { cluster: string }) {
         <Partitions cluster={cluster} />
         <Services cluster={cluster} />
       </div>
+      <Audit cluster={cluster.name} />
     </main>
   );
 }
@@ -69,60 +73,59 @@ function NoCluster({ named }: { named: string }) {
   );
 }
 
-function Head({ cluster }: { cluster: Cluster }) {
-  const [ending, end] = useState(false);
-  const { name, display_name, slurm_name, provider, state, slurm_conf, created_at, nodes, operation } = cluster;
+function Head({ cluster, reload }: { cluster: Cluster; reload(): void }) {
+  const [asked, ask] = useState<"edit" | "end" | null>(null);
+  const { name, display_name, slurm_name, provider, state, slurm_conf, created_at, nodes, operation, spec } = cluster;
   const busy = operation?.state === "running" || operation?.state === "interrupted";
-  return (
-    <header class="run-head">
-      <div class="row wrap">
-        <a class="faint" href={href({ view: "clusters" })}>
-          clusters
-        </a>
-        <span class="faint" aria-hidden="true">
-          /
-        </span>
-        <h1 class="clip">{name}</h1>
-        <ToneChip tone={CLUSTER_TONES[state]} word={state} />
-        {display_name !== name && <span class="soft">{display_name}</span>}
-        <span class="grow" />
-        <a class="button" href={href(jobsPlace(name))}>
-          Jobs
-        </a>
-        <Menu label="Actions for this cluster" button={<Glyph name="menu" />}>
-          {(close) => (
-            <>
-              <button onClick={() => (close(), void copy(`export SLURM_CONF=${slurm_conf}`, "Command copied"))}>
-                <Glyph name="copy" /> Copy export SLURM_CONF=…
-              </button>
-              <button onClick={() => (close(), void copy(`stepward cluster get ${name}`, "Command copied"))}>
-                <Glyph name="copy" /> Copy as command
-              </button>
-              {mayAdminister() && (
-                <button class="danger" disabled={busy} onClick={() => (close(), end(true))}>
+  const facts: Fact[] = [
+    ["Nodes", <Nodes nodes={nodes} />],
+    ["Provider", provider],
+    ["Slurm's name", slurm_name],
+    ["Made", ago(created_at, now.value), moment(created_at)],
+  ];
+  if (typeof spec?.project === "string") facts.push(["Project of its jobs", spec.project]);
+  if (operation?.state === "done") facts.push(["Last operation", <OperationLine operation={operation} />]);
+  const signs = (
+    <>
+      <ToneChip tone={CLUSTER_TONES[state]} word={state} />
+      {display_name !== name && <span class="soft">{display_name}</span>}
+    </>
+  );
+  const tools = (
+    <>
+      <a class="button" href={href(jobsPlace(name))}>
+        Jobs
+      </a>
+      <Menu label="Actions for this cluster" button={<Glyph name="menu" />}>
+        {(close) => (
+          <>
+            <button onClick={() => (close(), void copy(`export SLURM_CONF=${slurm_conf}`, "Command copied"))}>
+              <Glyph name="copy" /> Copy export SLURM_CONF=…
+            </button>
+            <button onClick={() => (close(), void copy(`stepward cluster get ${name}`, "Command copied"))}>
+              <Glyph name="copy" /> Copy as command
+            </button>
+            {mayAdminister() && (
+              <>
+                <button disabled={busy} onClick={() => (close(), ask("edit"))}>
+                  <Glyph name="pencil" /> Edit the specification…
+                </button>
+                <button class="danger" disabled={busy} onClick={() => (close(), ask("end"))}>
                   <Glyph name="trash" /> Delete the cluster…
                 </button>
-              )}
-            </>
-          )}
-        </Menu>
-      </div>
-      <dl class="facts">
-        {[
-          ["Nodes", <Nodes nodes={nodes} />],
-          ["Provider", provider],
-          ["Slurm's name", slurm_name],
-          ["Made", <span title={moment(created_at)}>{ago(created_at, now.value)}</span>],
-          ...(operation?.state === "done" ? [["Last operation", <OperationLine operation={operation} />]] : []),
-        ].map(([term, value]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
-      {ending && <Delete cluster={cluster} onClose={() => end(false)} />}
-    </header>
+              </>
+            )}
+          </>
+        )}
+      </Menu>
+    </>
+  );
+  const close = () => ask(null);
+  return (
+    <PageHead back={href({ view: "clusters" })} from="clusters" {...{ name, signs, tools, facts }}>
+      {asked === "edit" && <ClusterEdit cluster={cluster} reload={reload} onClose={close} />}
+      {asked === "end" && <Delete cluster={cluster} onClose={close} />}
+    </PageHead>
   );
 }
 
@@ -145,19 +148,6 @@ function Delete({ cluster: { name }, onClose }: { cluster: Cluster; onClose(): v
         </ol>
       )}
     </Confirm>
-  );
-}
-
-function Problems({ problems }: { problems: string[] }) {
-  return (
-    <div class="note warn-note" role="status">
-      <Glyph name="warn" />
-      <ul>
-        {problems.map((problem) => (
-          <li key={problem}>{problem}</li>
-        ))}
-      </ul>
-    </div>
   );
 }
 
@@ -220,32 +210,19 @@ function Pools({ cluster }: { cluster: Cluster }) {
   return (
     <section>
       <h2>Pools</h2>
-      <div class="plain-box">
-        <table class="plain-table">
-          <thead>
-            <tr>
-              {["Pool", "On", "Always", "Spares", "A node has"].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {cluster.pools.map((pool) => (
-              <tr key={pool.id}>
-                <th scope="row">{pool.id}</th>
-                <td class="number">
-                  {pool.up} of {pool.max_nodes}
-                </td>
-                <td class="number">{pool.min_nodes}</td>
-                <td class="number">{pool.max_nodes - pool.min_nodes}</td>
-                <td>{shapeWords(pool.shape, bytes)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable label="Pools" heads={["Pool", "On", "Always", "Spares", "A node has"]}>
+        {cluster.pools.map((pool) => (
+          <tr key={pool.id}>
+            <th scope="row">{pool.id}</th>
+            <td class="number">
+              {pool.up} of {pool.max_nodes}
+            </td>
+            <td class="number">{pool.min_nodes}</td>
+            <td class="number">{pool.max_nodes - pool.min_nodes}</td>
+            <td>{shapeWords(pool.shape, bytes)}</td>
+          </tr>
+        ))}
+      </PlainTable>
     </section>
   );
 }
@@ -254,34 +231,21 @@ function Partitions({ cluster }: { cluster: Cluster }) {
   return (
     <section>
       <h2>Partitions</h2>
-      <div class="plain-box">
-        <table class="plain-table">
-          <thead>
-            <tr>
-              {["Partition", "State", "Longest job", "Pools"].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {cluster.partitions.map((partition) => (
-              <tr key={partition.id} data-partition={partition.id}>
-                <th scope="row">
-                  <a href={href(jobsPlace(cluster.name, { partition: partition.id }))}>{partition.id}</a>
-                  {partition.default && <span class="faint"> default</span>}
-                </th>
-                <td>
-                  <ToneChip tone={partition.state === "up" ? "good" : partition.state === "unknown" ? "mute" : "warn"} word={partition.state} />
-                </td>
-                <td class="number">{partition.max_time}</td>
-                <td>{partition.node_pools.join(", ")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable label="Partitions" heads={["Partition", "State", "Longest job", "Pools"]}>
+        {cluster.partitions.map((partition) => (
+          <tr key={partition.id} data-partition={partition.id}>
+            <th scope="row">
+              <a href={href(jobsPlace(cluster.name, { partition: partition.id }))}>{partition.id}</a>
+              {partition.default && <span class="faint"> default</span>}
+            </th>
+            <td>
+              <ToneChip tone={partition.state === "up" ? "good" : partition.state === "unknown" ? "mute" : "warn"} word={partition.state} />
+            </td>
+            <td class="number">{partition.max_time}</td>
+            <td>{partition.node_pools.join(", ")}</td>
+          </tr>
+        ))}
+      </PlainTable>
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { type Cluster, clusterPath, get, type JobPage, type Operation } from "..
 import { ToneChip } from "../parts/chip";
 import { CopyBlock } from "../parts/copy";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { PlainTable } from "../parts/plain-table";
 import { CLUSTER_TONES, OPERATION_TONES, plainState, progress, tally } from "../state/clusters";
 import { useLoad } from "../state/load";
 import { now } from "../state/now";
@@ -30,38 +31,25 @@ export function ClustersView() {
 function List({ clusters, host }: { clusters: Cluster[]; host: JobPage | undefined }) {
   if (!clusters.length && !host) return <NoClusters />;
   return (
-    <div class="plain-box" tabIndex={0} role="region" aria-label="Clusters">
-      <table class="plain-table">
-        <thead>
-          <tr>
-            {["Cluster", "State", "Nodes", "Operation", "Queue", "Made"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {clusters.map((cluster) => (
-            <Row key={cluster.name} cluster={cluster} />
-          ))}
-          {host && (
-            <tr data-cluster="host">
-              <th scope="row">
-                <a href={href(jobsPlace("host"))}>host</a> <span class="faint">the Slurm of the server's own host</span>
-              </th>
-              <td colSpan={3} class="faint">
-                not managed here
-              </td>
-              <td>
-                <a href={href(jobsPlace("host"))}>Jobs</a>
-              </td>
-              <td />
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </div>
+    <PlainTable label="Clusters" heads={["Cluster", "State", "Nodes", "Operation", "Queue", "Made"]}>
+      {clusters.map((cluster) => (
+        <Row key={cluster.name} cluster={cluster} />
+      ))}
+      {host && (
+        <tr data-cluster="host">
+          <th scope="row">
+            <a href={href(jobsPlace("host"))}>host</a> <span class="faint">the Slurm of the server's own host</span>
+          </th>
+          <td colSpan={3} class="faint">
+            not managed here
+          </td>
+          <td>
+            <a href={href(jobsPlace("host"))}>Jobs</a>
+          </td>
+          <td />
+        </tr>
+      )}
+    </PlainTable>
   );
 }
 

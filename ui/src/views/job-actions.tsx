@@ -32,7 +32,7 @@ export function JobActions({ job, cluster, reload }: { job: Job; cluster: string
         </button>
       ))}
       {asked && (
-        <Confirm title={`${WHAT[asked].does} ${job.id}?`} verb={WHAT[asked].does} danger={WHAT[asked].danger ?? false} reason act={act} onClose={() => ask(null)}>
+        <Confirm title={`${WHAT[asked].does} ${job.id}?`} verb={WHAT[asked].does} danger={WHAT[asked].danger ?? false} reason="asked" act={act} onClose={() => ask(null)}>
           <p>
             <b>{job.name}</b> of {job.user}, {job.state}
             {job.nodes.length > 0 && ` on ${job.nodes.join(", ")}`}. {WHAT[asked].means}

@@ -6,6 +6,8 @@ import { Chip } from "../parts/chip";
 import { copy } from "../parts/copy";
 import { Glyph } from "../parts/glyph";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { type Fact, PageHead } from "../parts/page-head";
+import { PlainTable } from "../parts/plain-table";
 import { Tail } from "../parts/tail";
 import { plainState } from "../state/clusters";
 import { lasting } from "../state/jobs";
@@ -15,11 +17,10 @@ import { go, href } from "../state/place";
 import { usePolled } from "../state/polled";
 import { jobsPlace, runPlace } from "../state/url";
 import { ago, bytes, duration, LIVE, moment } from "../words";
+import { Audit } from "./audit";
 import { JobActions } from "./job-actions";
-import { JobAudit } from "./job-audit";
 import { NodeLinks } from "./node-links";
 import "./clusters.css";
-import "../parts/facts.css";
 import "./run.css";
 
 const POLL_MS = 3000;
@@ -31,37 +32,12 @@ export function JobView({ cluster, job: named }: { cluster: string; job: string 
   if (!job) return <main class="clusters">{problem ? <NoJob {...{ problem, reload, cluster, named }} /> : <Skeleton lines={12} />}</main>;
   return (
     <main class="clusters">
-      <header class="run-head">
-        <div class="row wrap">
-          <a class="faint" href={href(jobsPlace(cluster))}>
-            {cluster} jobs
-          </a>
-          <span class="faint" aria-hidden="true">
-            /
-          </span>
-          <h1 class="clip" title={job.name}>
-            {job.id} <bdi>{job.name}</bdi>
-          </h1>
-          <Chip state={job.state} title={job.slurm_state} />
-          {job.held && <span class="soft">held</span>}
-          <span class="grow" />
-          {job.run && (
-            <a class="button primary" href={href(runPlace(job.run))}>
-              Open its run
-            </a>
-          )}
-          <JobActions job={job} cluster={cluster} reload={reload} />
-          <button class="quiet icon" aria-label="Copy as command" title="Copy as command" onClick={() => void copy(`stepward jobs show --cluster ${cluster} ${job.id}`, "Command copied")}>
-            <Glyph name="copy" />
-          </button>
-        </div>
-        <Facts job={job} cluster={cluster} />
-      </header>
+      <Head {...{ job, cluster, reload }} />
       {problem && <ProblemNote problem={problem} retry={reload} />}
       <Why job={job} />
       <Attempts attempts={job.attempts} cluster={cluster} />
       <Output job={job} cluster={cluster} />
-      <JobAudit cluster={cluster} job={job.id} />
+      <Audit cluster={cluster} job={job.id} />
     </main>
   );
 }
@@ -100,9 +76,11 @@ function Why({ job }: { job: Job }) {
   );
 }
 
-function Facts({ job, cluster }: { job: Job; cluster: string }) {
+function Head({ job, cluster, reload }: { job: Job; cluster: string; reload(): void }) {
   const limit = job.time_limit_s === null ? "–" : typeof job.time_limit_s === "number" ? duration(job.time_limit_s) : "none";
-  const facts: [string, string, string?][] = [
+  const nodes = job.nodes.length ? <NodeLinks cluster={cluster} nodes={job.nodes} /> : `${job.node_count ?? "–"} wanted`;
+  const facts: Fact[] = [
+    ["Nodes", nodes, job.nodes.join(" ")],
     ["User", job.user],
     ["Partition", job.partition],
     [job.state === "queued" ? "Waits" : LIVE.has(job.state) ? "Runs" : "Took", lasting(job, now.value), `submitted ${moment(job.submitted_at)}\nstarted ${moment(job.started_at)}`],
@@ -114,24 +92,31 @@ function Facts({ job, cluster }: { job: Job; cluster: string }) {
   if (job.restarts) facts.push(["Restarts", String(job.restarts)]);
   if (job.dependency) facts.push(["Depends on", job.dependency]);
   if (job.comment) facts.push(["Comment", job.comment]);
-  return (
-    <dl class="facts">
-      <div>
-        <dt>Nodes</dt>
-        <dd class="clip" title={job.nodes.join(" ")}>
-          {job.nodes.length ? <NodeLinks cluster={cluster} nodes={job.nodes} /> : `${job.node_count ?? "–"} wanted`}
-        </dd>
-      </div>
-      {facts.map(([name, value, title]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd class="number clip" title={title ?? value}>
-            {value || "–"}
-          </dd>
-        </div>
-      ))}
-    </dl>
+  const name = (
+    <>
+      {job.id} <bdi>{job.name}</bdi>
+    </>
   );
+  const signs = (
+    <>
+      <Chip state={job.state} title={job.slurm_state} />
+      {job.held && <span class="soft">held</span>}
+    </>
+  );
+  const tools = (
+    <>
+      {job.run && (
+        <a class="button primary" href={href(runPlace(job.run))}>
+          Open its run
+        </a>
+      )}
+      <JobActions job={job} cluster={cluster} reload={reload} />
+      <button class="quiet icon" aria-label="Copy as command" title="Copy as command" onClick={() => void copy(`stepward jobs show --cluster ${cluster} ${job.id}`, "Command copied")}>
+        <Glyph name="copy" />
+      </button>
+    </>
+  );
+  return <PageHead back={href(jobsPlace(cluster))} from={`${cluster} jobs`} name={name} title={job.name} {...{ signs, tools, facts }} />;
 }
 
 function Attempts({ attempts, cluster }: { attempts: JobAttempt[]; cluster: string }) {
@@ -139,38 +124,25 @@ function Attempts({ attempts, cluster }: { attempts: JobAttempt[]; cluster: stri
   return (
     <section>
       <h2>Launches</h2>
-      <div class="plain-box" tabIndex={0} role="region" aria-label="Launches">
-        <table class="plain-table">
-          <thead>
-            <tr>
-              {["#", "State", "Nodes", "Started", "Lasted", "Exit", "Reason"].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {attempts.map((attempt) => (
-              <tr key={attempt.number} data-attempt={attempt.number}>
-                <th scope="row">{attempt.number}</th>
-                <td>
-                  <Chip state={attempt.state} title={attempt.slurm_state} />
-                </td>
-                <td>
-                  <NodeLinks cluster={cluster} nodes={attempt.nodes} />
-                </td>
-                <td class="number" title={`submitted ${moment(attempt.submitted_at)}`}>
-                  {moment(attempt.started_at)}
-                </td>
-                <td class="number">{lasting(attempt, now.value)}</td>
-                <td>{attempt.signal ?? attempt.exit_code ?? ""}</td>
-                <td class="words-cell">{[told(attempt), attempt.reason].filter(Boolean).join(", ")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable label="Launches" heads={["#", "State", "Nodes", "Started", "Lasted", "Exit", "Reason"]}>
+        {attempts.map((attempt) => (
+          <tr key={attempt.number} data-attempt={attempt.number}>
+            <th scope="row">{attempt.number}</th>
+            <td>
+              <Chip state={attempt.state} title={attempt.slurm_state} />
+            </td>
+            <td>
+              <NodeLinks cluster={cluster} nodes={attempt.nodes} />
+            </td>
+            <td class="number" title={`submitted ${moment(attempt.submitted_at)}`}>
+              {moment(attempt.started_at)}
+            </td>
+            <td class="number">{lasting(attempt, now.value)}</td>
+            <td>{attempt.signal ?? attempt.exit_code ?? ""}</td>
+            <td class="words-cell">{[told(attempt), attempt.reason].filter(Boolean).join(", ")}</td>
+          </tr>
+        ))}
+      </PlainTable>
     </section>
   );
 }

@@ -2,6 +2,7 @@
 
 import { clusterPath, get, type Job, type JobPage, type Node } from "../api";
 import { Chip } from "../parts/chip";
+import { PlainTable } from "../parts/plain-table";
 import { lasting } from "../state/jobs";
 import { now } from "../state/now";
 import { href } from "../state/place";
@@ -31,24 +32,11 @@ export function NodeJobs({ node, cluster }: { node: Node; cluster: string }) {
 
 function JobList({ page, node, cluster }: { page: JobPage; node: Node; cluster: string }) {
   return (
-    <div class="plain-box" tabIndex={0} role="region" aria-label="Jobs of the node">
-      <table class="plain-table">
-        <thead>
-          <tr>
-            {["Job", "Name", "State", "User", "Time", "On this node", "Run"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {page.items.map((job) => (
-            <Row key={job.id} {...{ job, node, cluster }} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <PlainTable label="Jobs of the node" heads={["Job", "Name", "State", "User", "Time", "On this node", "Run"]}>
+      {page.items.map((job) => (
+        <Row key={job.id} {...{ job, node, cluster }} />
+      ))}
+    </PlainTable>
   );
 }
 

@@ -4,9 +4,10 @@ import { useEffect } from "preact/hooks";
 import { clusterPath, get, type Node } from "../api";
 import { useKeys } from "../keys";
 import { ToneChip } from "../parts/chip";
-import { Glyph } from "../parts/glyph";
 import { lazy } from "../parts/lazy";
-import { Empty, ProblemNote, Skeleton } from "../parts/notice";
+import { Empty, ProblemNote, Skeleton, Warnings } from "../parts/notice";
+import { type Fact, PageHead } from "../parts/page-head";
+import { PlainTable } from "../parts/plain-table";
 import { byConcern, CHECK_TONES, HEARTBEAT_TONES, nodeTone, plainState } from "../state/clusters";
 import { watch } from "../state/live";
 import { now } from "../state/now";
@@ -14,10 +15,11 @@ import { go, href } from "../state/place";
 import { usePolled } from "../state/polled";
 import { type NodePlace, runPlace } from "../state/url";
 import { ago, brief, bytes, count, moment } from "../words";
+import { Audit } from "./audit";
+import { NodeActions } from "./node-actions";
 import { KernelLog } from "./node-kernel";
 import { NodeJobs } from "./node-jobs";
 import "./clusters.css";
-import "../parts/facts.css";
 import "./run.css";
 
 const NodeCharts = lazy(async () => (await import("./node-charts")).NodeCharts);
@@ -35,13 +37,14 @@ export function NodeView({ place }: { place: NodePlace }) {
   if (!node) return <main class="clusters">{problem ? <NoNode {...{ problem, reload, place }} /> : <Skeleton lines={12} />}</main>;
   return (
     <main class="clusters">
-      <Head node={node} cluster={cluster} />
+      <Head {...{ node, cluster, reload }} />
       {problem && <ProblemNote problem={problem} retry={reload} />}
       <OutOfService node={node} />
       <div class="side-by-side">
         <Checks node={node} />
         <NodeJobs node={node} cluster={cluster} />
       </div>
+      <Audit cluster={cluster} node={node.name} />
       {run && <KernelLog run={run} />}
       {run && <NodeCharts run={run} place={place} jobs={node.jobs} />}
     </main>
@@ -62,46 +65,32 @@ function NoNode({ problem, reload, place }: { problem: NonNullable<ReturnType<ty
 
 const HEARTBEAT = { live: "heard", lost: "not heard", stopped: "agent stopped", unknown: "never heard" };
 
-function Head({ node, cluster }: { node: Node; cluster: string }) {
+function Head({ node, cluster, reload }: { node: Node; cluster: string; reload(): void }) {
   const { name, state, slurm, since, last_heard_at, load, cpu, cpus, memory_used, memory_total, devices } = node;
-  const facts: [string, string, string?][] = [
+  const facts: Fact[] = [
     ["Heartbeat", last_heard_at ? ago(last_heard_at, now.value) : "never", `${HEARTBEAT[state]} since ${moment(since)}`],
     ["Load", load === null ? "–" : `${brief(load)}${cpus ? ` on ${count(cpus, "CPU")}` : ""}`],
     ["CPU", cpu === null ? "–" : `${Math.round(cpu)} %`],
     ["Memory", memory_used === null || memory_total === null ? "–" : `${bytes(memory_used)} of ${bytes(memory_total)}`],
   ];
   if (devices.length) facts.push(["Devices", count(devices.length, "device"), devices.map((device) => String(device.name ?? "")).join("\n")]);
-  return (
-    <header class="run-head">
-      <div class="row wrap">
-        <a class="faint" href={href({ view: "cluster", cluster })}>
-          {cluster}
-        </a>
-        <span class="faint" aria-hidden="true">
-          /
-        </span>
-        <h1 class="clip">{name}</h1>
-        <ToneChip tone={HEARTBEAT_TONES[state]} word={HEARTBEAT[state]} title="the heartbeat of its agent" />
-        {slurm && <ToneChip tone={nodeTone(slurm.state)} word={plainState(slurm.state)} title="as Slurm has it" />}
-        <span class="grow" />
-        {node.run && (
-          <a class="button" href={href(runPlace(node.run, { tab: "system" }))}>
-            All readings
-          </a>
-        )}
-      </div>
-      <dl class="facts">
-        {facts.map(([term, value, title]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd class="number" title={title}>
-              {value}
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </header>
+  const signs = (
+    <>
+      <ToneChip tone={HEARTBEAT_TONES[state]} word={HEARTBEAT[state]} title="the heartbeat of its agent" />
+      {slurm && <ToneChip tone={nodeTone(slurm.state)} word={plainState(slurm.state)} title="as Slurm has it" />}
+    </>
   );
+  const tools = (
+    <>
+      {node.run && (
+        <a class="button" href={href(runPlace(node.run, { tab: "system" }))}>
+          All readings
+        </a>
+      )}
+      <NodeActions node={node} cluster={cluster} reload={reload} />
+    </>
+  );
+  return <PageHead back={href({ view: "cluster", cluster })} from={cluster} {...{ name, signs, tools, facts }} />;
 }
 
 /** What Slurm says of a node that takes no jobs. */
@@ -110,18 +99,8 @@ function OutOfService({ node: { slurm, state } }: { node: Node }) {
     slurm?.reason && `${plainState(slurm.state)}: ${slurm.reason}${slurm.reason_by ? ` (set by ${slurm.reason_by})` : ""}`,
     slurm && !slurm.responding && "its slurmd does not respond to the controller",
     state === "lost" && "its agent has fallen silent: the node, its network, or the agent itself is gone",
-  ].filter(Boolean);
-  if (!lines.length) return null;
-  return (
-    <div class="note warn-note" role="status">
-      <Glyph name="warn" />
-      <ul>
-        {lines.map((line) => (
-          <li key={line}>{line}</li>
-        ))}
-      </ul>
-    </div>
-  );
+  ];
+  return <Warnings lines={lines.filter((line) => typeof line === "string" && line !== "") as string[]} />;
 }
 
 function Checks({ node }: { node: Node }) {
@@ -136,34 +115,21 @@ function Checks({ node }: { node: Node }) {
   return (
     <section>
       <h2>Checks</h2>
-      <div class="plain-box" tabIndex={0} role="region" aria-label="Checks">
-        <table class="plain-table">
-          <thead>
-            <tr>
-              {["Check", "Result", "Why", "Severity", "Asked"].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {byConcern(node.checks).map((check) => (
-              <tr key={check.name} data-check={check.name}>
-                <th scope="row">{plainState(check.name)}</th>
-                <td>
-                  <ToneChip tone={CHECK_TONES[check.result]} word={check.result} />
-                </td>
-                <td class="words-cell">{check.reason}</td>
-                <td class="soft">{check.severity}</td>
-                <td class="number" title={moment(check.at)}>
-                  {ago(check.at, now.value)}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable label="Checks" heads={["Check", "Result", "Why", "Severity", "Asked"]}>
+        {byConcern(node.checks).map((check) => (
+          <tr key={check.name} data-check={check.name}>
+            <th scope="row">{plainState(check.name)}</th>
+            <td>
+              <ToneChip tone={CHECK_TONES[check.result]} word={check.result} />
+            </td>
+            <td class="words-cell">{check.reason}</td>
+            <td class="soft">{check.severity}</td>
+            <td class="number" title={moment(check.at)}>
+              {ago(check.at, now.value)}
+            </td>
+          </tr>
+        ))}
+      </PlainTable>
     </section>
   );
 }

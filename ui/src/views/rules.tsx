@@ -1,13 +1,13 @@
 /** The rules of a project, as text: written here, read by the server, which refuses them whole at the first wrong line. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call, get, type Problem, type Project, type ProjectRules } from "../api";
 import { ProblemNote, say, Skeleton } from "../parts/notice";
+import { Numbered } from "../parts/numbered";
 import { asProblem, useLoad } from "../state/load";
 import { now } from "../state/now";
 import { mayEdit } from "../state/session";
 import { ago, count } from "../words";
-import "./rules.css";
 
 const EXAMPLE = `[[rule]]
 name = "hot"
@@ -65,7 +65,7 @@ function Editor({ project, kept, onKept }: { project: string; kept: ProjectRules
   const changed = draft !== (kept.text ?? "");
   return (
     <>
-      <Lines text={draft} wrong={refused?.line ?? null} readOnly={!mayEdit()} onText={write} />
+      <Numbered label="Rules as TOML" text={draft} wrong={refused?.line ?? null} readOnly={!mayEdit()} onText={write} />
       {refused && <ProblemNote problem={refused} />}
       <div class="row wrap">
         {mayEdit() && (
@@ -83,47 +83,5 @@ function Editor({ project, kept, onKept }: { project: string; kept: ProjectRules
         </span>
       </div>
     </>
-  );
-}
-
-interface LinesProps {
-  text: string;
-  /** The line that the server refused. */
-  wrong: number | null;
-  readOnly: boolean;
-  onText(text: string): void;
-}
-
-/** A text with the numbers of its lines; grows with it, so that both scroll together. */
-function Lines({ text, wrong, readOnly, onText }: LinesProps) {
-  const area = useRef<HTMLTextAreaElement>(null);
-  const lines = text.split("\n");
-  useEffect(() => {
-    if (wrong === null) return;
-    const from = lines.slice(0, wrong - 1).reduce((sum, line) => sum + line.length + 1, 0);
-    area.current?.focus();
-    area.current?.setSelectionRange(from, from + (lines[wrong - 1]?.length ?? 0));
-  }, [wrong]);
-  return (
-    <div class="numbered">
-      <ol aria-hidden="true">
-        {lines.map((_, i) => (
-          <li key={i} class={i + 1 === wrong ? "wrong" : ""}>
-            {i + 1}
-          </li>
-        ))}
-      </ol>
-      <textarea
-        ref={area}
-        aria-label="Rules as TOML"
-        aria-invalid={wrong !== null}
-        spellcheck={false}
-        wrap="off"
-        readOnly={readOnly}
-        rows={Math.max(6, lines.length)}
-        value={text}
-        onInput={(event) => onText(event.currentTarget.value)}
-      />
-    </div>
   );
 }

@@ -1,4 +1,4 @@
-/** What people and policies did to a job. */
+/** What people and policies did to a job, a node or a cluster. */
 
 import { type ActionPage, get } from "../api";
 import { now } from "../state/now";
@@ -6,9 +6,17 @@ import { usePolled } from "../state/polled";
 import { ago, moment } from "../words";
 
 const POLL_MS = 10_000;
+const SHOWN = 20;
 
-export function JobAudit({ cluster, job }: { cluster: string; job: string }) {
-  const { value: page } = usePolled(`${cluster} ${job} audit`, POLL_MS, (signal) => get<ActionPage>("actions", { query: { cluster, job, limit: 20 }, signal }));
+interface Props {
+  cluster: string;
+  job?: string;
+  node?: string;
+}
+
+export function Audit({ cluster, job, node }: Props) {
+  const query = { cluster, job, node, limit: SHOWN };
+  const { value: page } = usePolled(`audit ${JSON.stringify(query)}`, POLL_MS, (signal) => get<ActionPage>("actions", { query, signal }));
   if (!page?.items.length) return null;
   return (
     <section>
@@ -16,11 +24,14 @@ export function JobAudit({ cluster, job }: { cluster: string; job: string }) {
       <ul class="audit">
         {page.items.map((action) => (
           <li key={action.id}>
-            <b>{action.kind}</b>
+            <b>{action.kind.replaceAll("_", " ")}</b>
+            {!node && action.node && ` ${action.node}`}
+            {!job && action.job && ` job ${action.job}`}
             {action.dry_run && " (only tried)"} by {action.actor}
             {action.policy && `, policy ${action.policy}`}, <time title={moment(action.at)}>{ago(action.at, now.value)}</time>
             {action.outcome !== "done" && `, ${action.outcome}`}
             {action.reason && `: ${action.reason}`}
+            {typeof action.data?.error === "string" && <span class="soft"> ({action.data.error})</span>}
           </li>
         ))}
       </ul>
