@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from stepward.goodput import answers
-from stepward.model import clusters, jobs, nodes, resources
+from stepward.model import clusters, jobs, nodes, points, resources, updates
 from stepward.server.app import ServerSettings, create_app
 
-MODULES = (resources, answers, clusters, jobs, nodes)
+MODULES = (resources, points, updates, answers, clusters, jobs, nodes)
 """Where the structs of the API are."""
 
 

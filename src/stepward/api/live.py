@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
-from stepward.model.resources import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, Run, RunRemoved, RunUpdate
+from stepward.model.resources import Run
+from stepward.model.updates import EventsUpdate, LiveUpdate, LogsUpdate, PointsUpdate, RunRemoved, RunUpdate
 from stepward.model.words import NODES_PROJECT
 from stepward.store.catalog import Change, Metrics, Principal
 from stepward.store.catalog.newest import FIRST

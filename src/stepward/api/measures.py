@@ -10,7 +10,7 @@ from stepward.api.auth import Who
 from stepward.api.parts import Given
 from stepward.api.points import history_of
 from stepward.errors import UsageError
-from stepward.model.resources import Comparison, Point, RankProfile, RunLine, Stats
+from stepward.model.points import Comparison, Point, RankProfile, RunLine, Stats
 from stepward.store.points.protocol import (
     MAX_BUCKETS,
     MAX_COMPARED,

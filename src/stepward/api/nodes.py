@@ -20,7 +20,8 @@ from stepward.clusters.service import check_drain, check_resume, drain_reason
 from stepward.errors import NotFound, StepwardError
 from stepward.model.identity import LOCAL_CLUSTER
 from stepward.model.nodes import Node, NodeChange, NodeChanged, NodeInSlurm, NodeVerb, RunNode
-from stepward.model.resources import Chart, Run, Series, instant, microseconds
+from stepward.model.points import Chart, Series
+from stepward.model.resources import Run, instant, microseconds
 from stepward.model.words import NODES_PROJECT
 from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog import Principal

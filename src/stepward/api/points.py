@@ -10,7 +10,7 @@ from stepward.api.answer import AnyRequest, answer, begun
 from stepward.api.auth import Who
 from stepward.api.parts import Given
 from stepward.ingest.decode import MAX_RANK
-from stepward.model.resources import Chart, Series, StepTable
+from stepward.model.points import Chart, Series, StepTable
 from stepward.store.catalog import RunHead, Survivor
 from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery, PointsStore
 

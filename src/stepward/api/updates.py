@@ -14,7 +14,7 @@ from stepward.api.auth import Who, bearer
 from stepward.api.live import LiveClient
 from stepward.api.parts import Given
 from stepward.errors import UsageError
-from stepward.model.resources import LiveUpdate
+from stepward.model.updates import LiveUpdate
 from stepward.store.catalog import Metrics
 
 MAX_WATCHED = 100

@@ -13,7 +13,8 @@ from stepward.cli.table import Column, Format, FormatOption, show, terminal, wri
 from stepward.cli.text import safe
 from stepward.client.api import Client
 from stepward.client.live import Opened
-from stepward.model.resources import EventsUpdate, Run, RunEvent, RunUpdate
+from stepward.model.resources import Run, RunEvent
+from stepward.model.updates import EventsUpdate, RunUpdate
 
 app = typer.Typer()
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from stepward.cli.logs import Printed, Sink, by_time, choose
 from stepward.client.api import Client
 from stepward.client.live import Opened
-from stepward.model.resources import LogLine, LogStream, LogsUpdate, Run, RunUpdate
+from stepward.model.resources import LogLine, LogStream, Run
+from stepward.model.updates import LogsUpdate, RunUpdate
 
 QUIET_S = 2.0
 """How long after its end a run is still listened to: its last lines arrive with its exit, or just after."""

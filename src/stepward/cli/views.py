@@ -16,7 +16,8 @@ from stepward.cli.text import cut_middle, pad, safe
 from stepward.client.api import Client
 from stepward.client.live import Opened, Update
 from stepward.errors import NotFound
-from stepward.model.resources import PointsUpdate, Run, RunRemoved, RunUpdate
+from stepward.model.resources import Run
+from stepward.model.updates import PointsUpdate, RunRemoved, RunUpdate
 
 SPARKS, SPARK_CELLS = 12, 40
 """Metrics that are drawn, and buckets of each."""

@@ -17,9 +17,9 @@ from stepward.errors import NotFound, UsageError
 from stepward.goodput.answers import FleetGoodput, RunGoodput
 from stepward.model.nodes import RunNode
 from stepward.model.notices import KnownRoute, NewSilence, Notice, NoticeRoute, Silence, Told
+from stepward.model.points import Chart, Series, StepTable
 from stepward.model.resources import (
     Backup,
-    Chart,
     EventPage,
     Health,
     LoginLink,
@@ -37,10 +37,8 @@ from stepward.model.resources import (
     RunConfig,
     RunEvent,
     RunPage,
-    Series,
     Session,
     Source,
-    StepTable,
     Token,
 )
 from stepward.settings import Settings

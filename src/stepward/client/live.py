@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from stepward.errors import StepwardError, Unavailable
-from stepward.model.resources import LiveUpdate
+from stepward.model.updates import LiveUpdate
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 15.0
 _decoder = msgspec.json.Decoder(LiveUpdate)

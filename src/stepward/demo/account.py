@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stepward.demo.faults import Kind, Plan, Record
-from stepward.model.resources import Attempt, Chart, Run, RunEvent, Source, StepRow, StepTable
+from stepward.model.points import Chart, StepRow, StepTable
+from stepward.model.resources import Attempt, Run, RunEvent, Source
 from stepward.model.states import State
 
 SLOW_LOADER_S = 0.2

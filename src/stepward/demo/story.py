@@ -29,7 +29,8 @@ from stepward.demo.faults import Kind, Plan, Record
 from stepward.demo.stage import Stage
 from stepward.errors import NotFound, StepwardError, Unavailable
 from stepward.model.identity import random_run_id
-from stepward.model.resources import Run, RunEvent, StepRow
+from stepward.model.points import StepRow
+from stepward.model.resources import Run, RunEvent
 from stepward.settings import Settings
 
 T = TypeVar("T")

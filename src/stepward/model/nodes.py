@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stepward.model.resources import Series
+from stepward.model.points import Series
 
 NodeState = Literal["live", "lost", "stopped", "unknown"]
 """``lost``: the agent is not heard any more; ``stopped``: it was ended on purpose; ``unknown``: it was never heard."""

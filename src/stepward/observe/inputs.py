@@ -17,7 +17,8 @@ from stepward.diagnose.sources import Source
 from stepward.diagnose.standing import said_by_scheduler, stands
 from stepward.diagnose.verdicts import SchedulerVerdict
 from stepward.model.launches import attempt_numbers
-from stepward.model.resources import Line, instant
+from stepward.model.points import Line
+from stepward.model.resources import instant
 from stepward.model.states import Exit, Witness
 from stepward.model.words import NODES_PROJECT
 from stepward.observe.streams import JobGroup, KernelSource, Place, StreamSource, stream_name

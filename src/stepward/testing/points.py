@@ -19,7 +19,7 @@ from stepward.ingest.decode import decode_frame
 from stepward.ingest.sequence import Sequencer
 from stepward.model import frames
 from stepward.model.frames import PhaseColumn, Source, Status
-from stepward.model.resources import Chart, Line
+from stepward.model.points import Chart, Line
 from stepward.model.words import Clock, SourceKind
 from stepward.store.points.protocol import AttemptSpan, ChartQuery, ComparedRun, CompareQuery, PointsStore
 from stepward.testing.frames import FrameWriter, points_part, steps_part

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stepward.model.resources import Line
+from stepward.model.points import Line
 from stepward.store.points.protocol import ChartQuery
 
 LIMITS = [-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 53) + 1, (1 << 63) - 2, (1 << 63) - 1]

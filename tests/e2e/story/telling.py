@@ -14,7 +14,8 @@ from tests.e2e.story.picture import take_picture
 
 from stepward.clusters.health import PREFIX
 from stepward.diagnose.document import StoredDiagnosis
-from stepward.model.resources import Attempt, Run, RunEvent, StepRow
+from stepward.model.points import StepRow
+from stepward.model.resources import Attempt, Run, RunEvent
 from stepward.orchestrators.slurm.records import SlurmJob
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "slurm_resume.py"

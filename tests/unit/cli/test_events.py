@@ -2,7 +2,8 @@
 
 from stepward.cli.events import Following, columns, lasted
 from stepward.cli.table import Format
-from stepward.model.resources import EventPage, EventsUpdate, RunEvent
+from stepward.model.resources import EventPage, RunEvent
+from stepward.model.updates import EventsUpdate
 
 T0 = 1_796_083_200.0
 

@@ -2,8 +2,9 @@ import pytest
 
 from stepward.cli.follow import Following
 from stepward.client.live import Opened
-from stepward.model.resources import LogLine, LogPage, LogStream, LogsUpdate, Run, RunUpdate
+from stepward.model.resources import LogLine, LogPage, LogStream, Run
 from stepward.model.states import State
+from stepward.model.updates import LogsUpdate, RunUpdate
 
 
 class Output:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepward.client import live
 from stepward.client.live import Away, Event, Live, Opened, events, updates
 from stepward.errors import Unauthenticated, Unavailable
-from stepward.model.resources import LogsUpdate, PointsUpdate
+from stepward.model.updates import LogsUpdate, PointsUpdate
 
 HELLO = [b"retry: 2000", b": live", b""]
 LOGS = LogsUpdate("run_1", {"s": 3})

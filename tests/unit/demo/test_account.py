@@ -6,7 +6,8 @@ import pytest
 from stepward.demo import account
 from stepward.demo.account import Evidence
 from stepward.demo.faults import Kind, Plan, Record, Strike
-from stepward.model.resources import Attempt, Chart, Line, Run, RunEvent, Source, StepRow, StepTable
+from stepward.model.points import Chart, Line, StepRow, StepTable
+from stepward.model.resources import Attempt, Run, RunEvent, Source
 from stepward.model.states import State
 from stepward.model.words import Clock, RunKind, SourceKind
 

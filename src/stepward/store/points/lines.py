@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from stepward.ingest.protocols import SYSTEM_PREFIX
-from stepward.model.resources import Line, Restart
+from stepward.model.points import Line, Restart
 from stepward.store.points.protocol import MAX_LINES, AttemptSpan, ChartQuery
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1

@@ -13,7 +13,7 @@ import msgspec
 
 from stepward.ingest.protocols import PointsSink
 from stepward.model.frames import Source
-from stepward.model.resources import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
+from stepward.model.points import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
 from stepward.model.words import SourceKind
 
 Axis = Literal["step", "time", "relative"]

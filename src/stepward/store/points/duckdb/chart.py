@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from stepward.model.resources import Chart, Line
+from stepward.model.points import Chart, Line
 from stepward.store.points.duckdb.buckets import Range, fill_buckets
 from stepward.store.points.duckdb.selection import STRIDE, rows_of, select, span
 from stepward.store.points.lines import INT64_MAX, INT64_MIN, empty_reason, plan, restarts

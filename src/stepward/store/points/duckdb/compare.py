@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from stepward.model.resources import Comparison, Line, RunLine
+from stepward.model.points import Comparison, Line, RunLine
 from stepward.store.points.duckdb.buckets import Range, fill_buckets
 from stepward.store.points.duckdb.chart import asked_range, fill_lines
 from stepward.store.points.duckdb.selection import Selection, rows_of, select

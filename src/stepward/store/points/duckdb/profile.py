@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from stepward.model.resources import RankProfile
+from stepward.model.points import RankProfile
 from stepward.store.points.duckdb.buckets import Range
 from stepward.store.points.duckdb.chart import asked_range, has_points
 from stepward.store.points.duckdb.selection import literal, rows_of, select, span

@@ -9,7 +9,8 @@ import numpy as np
 
 from stepward.ingest.protocols import STEP_PREFIX, STEP_TIME, SYSTEM_PREFIX
 from stepward.model.frames import Source
-from stepward.model.resources import Series, StepRow, StepTable, instant
+from stepward.model.points import Series, StepRow, StepTable
+from stepward.model.resources import instant
 from stepward.model.words import Clock
 from stepward.store.points.duckdb.schema import VALUE, WHOLE_STEP
 from stepward.store.points.protocol import RawPart, StepSpan, TimedStep

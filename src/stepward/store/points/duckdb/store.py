@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from stepward.errors import StepwardError, StorageFull
 from stepward.ingest.protocols import CommittedFrame, FrameRows, WriterPosition
 from stepward.ingest.records import decode_record
-from stepward.model.resources import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
+from stepward.model.points import Chart, Comparison, Point, RankProfile, Series, Stats, StepTable
 from stepward.store.layout import project_folder, project_names
 from stepward.store.points.duckdb.chart import read_chart
 from stepward.store.points.duckdb.commit import room, write_group

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import duckdb
 
-from stepward.model.resources import Point, Stats, instant, number
+from stepward.model.points import Point, Stats
+from stepward.model.resources import instant, number
 from stepward.store.points.duckdb.chart import asked_range
 from stepward.store.points.duckdb.selection import literal, rows_of, select, span
 from stepward.store.points.lines import surviving
