@@ -15,6 +15,7 @@ AT_WORK = 50.0
 IDLE = 20.0
 _WAITS = frozenset({Phase.COLLECTIVE.value, Phase.BACKWARD.value, Phase.OPTIMIZER.value})
 _WORK = re.compile(r"SeqNum=(\d+), OpType=(\w+)")
+_GROUP = re.compile(r"\bPG (?:ID|GUID) (\w+)")
 _STANDS = frozenset({"collective_desync", "hang_in_user_code", "gpu_driver_firmware", "gpu_off_bus"})
 _GRACE_US = int(HEARTBEAT_S * MISSED_HEARTBEATS * US)
 
@@ -34,8 +35,8 @@ class Watchdogs:
     def __init__(self) -> None:
         self.ranks: set[int] = set()
         self._times: dict[int, int] = {}
-        self._waits: dict[int, tuple[int, str]] = {}
-        """Sequence number and name of the collective that a rank waits in."""
+        self._waits: dict[int, tuple[str, int, str]] = {}
+        """Group, sequence number and name of the collective that a rank waits in."""
         self.named: set[int] = set()
 
     @property
@@ -44,15 +45,11 @@ class Watchdogs:
         return len(self.ranks), len(self.named)
 
     def odd(self) -> list[int]:
-        """Ranks that wait in another collective than most, or in an earlier one."""
-        if len(self._waits) < 2:
-            return []
-        common, count = Counter(self._waits.values()).most_common(1)[0]
-        odd = sorted(rank for rank, wait in self._waits.items() if wait != common)
-        if count * 2 > len(self._waits):
-            return odd
-        last = max(seq for seq, _ in self._waits.values())
-        return sorted(rank for rank, (seq, _) in self._waits.items() if seq < last)
+        """Ranks that wait in another collective than most of their group, or in an earlier one."""
+        groups: dict[str, dict[int, tuple[int, str]]] = {}
+        for rank, (group, number, name) in self._waits.items():
+            groups.setdefault(group, {})[rank] = (number, name)
+        return sorted(rank for waits in groups.values() for rank in _odd_wait(waits))
 
     def hit(self, hit: Hit) -> None:
         """Take a known line."""
@@ -63,7 +60,8 @@ class Watchdogs:
             self.ranks.add(hit.rank)
             found = _WORK.search(hit.text)
             if found:
-                self._waits[hit.rank] = (int(found[1]), found[2])
+                group = _GROUP.search(hit.text)
+                self._waits.setdefault(hit.rank, (group[1] if group else "", int(found[1]), found[2]))
         elif hit.label in _STANDS and hit.role == "root":
             self.named.add(hit.rank)
 
@@ -74,6 +72,16 @@ class Watchdogs:
             self.named.discard(rank)
             self._waits.pop(rank, None)
             del self._times[rank]
+
+
+def _odd_wait(waits: Mapping[int, tuple[int, str]]) -> list[int]:
+    if len(waits) < 2:
+        return []
+    common, count = Counter(waits.values()).most_common(1)[0]
+    if count * 2 > len(waits):
+        return [rank for rank, wait in waits.items() if wait != common]
+    last = max(number for number, _ in waits.values())
+    return [rank for rank, (number, _) in waits.items() if number < last]
 
 
 def find_culprit(

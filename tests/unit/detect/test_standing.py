@@ -75,6 +75,31 @@ def test_the_culprit_is_named_and_how_it_shows(arrange, why):
     assert why in event.data["why"]
 
 
+def test_watchdogs_that_bark_one_after_the_other_leave_the_one_that_is_silent():
+    late = [
+        hit(150 + 0.1 * rank, "collective_desync", "cascade", rank=rank) for rank in range(16) if rank not in (6, 11)
+    ]
+    signals, end = standing(
+        lambda rank: None, ranks=16, more=[*late, hit(190, "collective_desync", "cascade", rank=11)]
+    )
+    said = [event for event in detect(signals, end + 220) if event.type == "hang"]
+    assert (6, 11) in [event.ranks for event in said]
+    assert said[-1].ranks == (6,)
+
+
+def test_groups_count_their_collectives_for_themselves():
+    waits = {0: ("1", 900), 1: ("1", 900), 2: ("1", 899), 3: ("1", 900), **dict.fromkeys(range(4, 8), ("2", 37))}
+    lines = [
+        hit(150 + rank, "collective_desync", "cascade", rank=rank,
+            text=f"[PG ID {group} PG GUID {group}x Rank {rank}] WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, x)")
+        for rank, (group, number) in waits.items()
+    ]  # fmt: skip
+    signals, end = standing(lambda rank: None, ranks=8, more=lines)
+    (event,) = confirmed(detect(signals, end + 220), "hang")
+    assert event.ranks == (2,)
+    assert "another collective" in event.data["why"]
+
+
 def test_a_rank_that_stands_while_the_others_go_on():
     signals = [start(4), *(one for one in steps(times(1, 200), 4) if one.rank != 1 or one.step < 100)]
     signals += [Heartbeat(at(4.0 * n), "a", rank) for n in range(50) for rank in range(4)]

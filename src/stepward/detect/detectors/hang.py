@@ -80,14 +80,16 @@ class Hang(Detector):
         known = self._watchdogs.known
         self._watchdogs.hit(hit)
         episode = self._episode
-        if episode is None or episode.over or not episode.confirmed or episode.event.data.get("sure"):
+        if episode is None or episode.over or not episode.confirmed or self._watchdogs.known == known:
             return
-        if self._watchdogs.known != known:
-            standing = self._standing()
-            culprit = self._culprit(standing, [state for state in standing if state.rank in self._stuck])
-            if culprit.sure and culprit.ranks != episode.event.ranks:
-                words = self._words(hit.time, culprit, standing)
-                episode.confirm(hit.time, **words, title=_title(culprit, episode.event.step))
+        said = episode.event.data
+        standing = self._standing()
+        culprit = self._culprit(standing, [state for state in standing if state.rank in self._stuck])
+        # What is sure stays, unless more of the same kind is known: at first several ranks have not reported.
+        more = culprit.sure and (not said.get("sure") or said.get("why") == culprit.why)
+        if more and culprit.ranks != episode.event.ranks:
+            words = self._words(hit.time, culprit, standing)
+            episode.confirm(hit.time, **words, title=_title(culprit, episode.event.step))
 
     def rank_ended(self, end: RankEnded, state: RankState) -> None:
         """A rank that ended hangs no more."""
