@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -86,12 +87,16 @@ def test_a_database_that_starts_leaves_the_temporary_files_of_others_alone(slurm
         os.unlink(theirs)
 
 
-def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_slurm_cluster):
+def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_slurm_cluster, tmp_path):
     bare, soon = {"accounting": False, "rest": False}, {"kill_wait_s": 2, "suspend_after_s": 5}
-    lab = new_slurm_cluster("spares", nodes=1, spares=1, controller=bare, slurm=soon)
+    lab = new_slurm_cluster("spares", nodes=1, spares=1, controller=bare, slurm=soon, project="llm")
     assert not lab.provider.is_on("n-1")
-    said = lab.run("srun", "-N2", "-n2", "bash", "-c", "echo $SLURMD_NODENAME", timeout=120)
-    assert sorted(said.split()) == ["n-0", "n-1"]
+    output, asked = tmp_path / "out", time.monotonic()
+    lab.submit("srun -l echo $SLURM_JOB_NODELIST $STEPWARD_PROJECT", "-N2", "-o", str(output))
+    lab.wait(lambda: output.exists() and output.read_text().count("\n") == 2, 120)
+    print(f"\na batch job on a spare: {time.monotonic() - asked:.1f} s from submission to its first line")
+    assert sorted(output.read_text().splitlines()) == ["0: n-[0-1] llm", "1: n-[0-1] llm"]
+    assert lab.run("srun", "--export=ALL,STEPWARD_PROJECT=mine", "-n1", "printenv", "STEPWARD_PROJECT") == "mine\n"
     assert lab.provider.is_on("n-1")
     booted = lab.run("scontrol", "-o", "show", "node", "n-0").split("SlurmdStartTime=")[1].split()[0]
     lab.run("scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=test", "n-0")
@@ -102,7 +107,7 @@ def test_a_spare_comes_up_when_a_job_needs_it_and_a_node_reboots_when_asked(new_
 
 def test_the_doctor_finds_our_settings_well_and_says_what_it_asks(slurm_cluster):
     argv = [sys.executable, "-m", "stepward", "doctor", "--cluster", "host", "--format", "json"]
-    done = subprocess.run(argv, env=slurm_cluster.env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, env=slurm_cluster.env, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     found = {one["name"]: one["status"] for one in json.loads(done.stdout)}
     # The folder of the tests' clusters is below /tmp, which the doctor dislikes.

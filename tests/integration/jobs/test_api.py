@@ -232,3 +232,65 @@ def test_many_tabs_are_one_question(served, client, slurm, slurm_cluster):
         client.jobs("host", limit=1)
     # Each of them would have been one; a slow machine may take several seconds for fifty.
     assert asked_so_far() - before < 25
+
+
+def test_a_node_is_drained_and_given_back_with_reason_limit_and_audit(served, client, slurm, slurm_cluster, tmp_path):
+    job = client.submit_job("host", asked(tmp_path, "sleep", "600")).id
+    (node,) = begun(slurm, job).nodes
+    for low in (
+        viewer(served),
+        Client(served.url, client.create_token(NewToken(name="e", kind=TokenKind.EDITOR)).secret),
+    ):
+        with pytest.raises(PermissionDenied) as denied:
+            low.change_node("host", node, "drain", reason="no right")
+        assert denied.value.code == "not_allowed"
+    with pytest.raises(UsageError) as unexplained:
+        client.change_node("host", node, "drain")
+    assert unexplained.value.code == "no_reason"
+    tried = client.change_node("host", node, "drain", reason="new fan", dry_run=True)
+    assert (tried.jobs, tried.was.state) == ([job], "mixed") and slurm.node(node).usable
+    done = client.change_node("host", node, "drain", reason="new fan")
+    actor = client.actions(node=node, kind="node_drain").items[0].actor
+    assert (slurm.node(node).state, slurm.node(node).reason) == ("draining", f"{actor}: new fan")
+    assert slurm.job(job).state is State.RUNNING, "a drain lets jobs go on"
+    others = [name for name in slurm_cluster.nodes if name != node]
+    for name in others[:-1]:
+        client.change_node("host", name, "drain", reason="all of them")
+    for verb, name, code in (
+        ("drain", node, "node_drained"),
+        ("drain", others[-1], "last_node"),
+        ("resume", others[-1], "node_in_service"),
+    ):
+        with pytest.raises(Conflict) as refused:
+            client.change_node("host", name, verb, reason="once more")
+        assert refused.value.code == code
+    client.change_node("host", others[-1], "drain", reason="all of them", force=True)
+    for name in slurm_cluster.nodes:
+        assert client.change_node("host", name, "resume").was.reason.startswith(f"{actor}: ")
+    # Slurm pings a node that is given back, and takes it once that has answered.
+    until(lambda: all(one.usable for one in slurm.nodes()), "all nodes in service")
+    with pytest.raises(NotFound) as unknown:
+        client.change_node("host", "n-99", "drain", reason="x")
+    assert unknown.value.code == "unknown_node"
+    records = [(one.kind, one.outcome, one.dry_run) for one in reversed(client.actions(node=node).items)]
+    assert records == [
+        ("node_drain", "refused", False), ("node_drain", "done", True), ("node_drain", "done", False),
+        ("node_drain", "refused", False), ("node_resume", "done", False),
+    ]  # fmt: skip
+    record = next(one for one in client.actions(node=node).items if one.id == done.action)
+    assert (record.reason, record.data["jobs"], record.data["was"]["state"]) == ("new fan", [job], "mixed")
+
+
+def test_the_command_line_drains_a_node(served, slurm):
+    said = served.cli("nodes", "drain", "n-2", "--cluster", "host", "--reason", "noisy fan", "--dry-run")
+    assert (said.code, said.out) == (0, "node n-2 would be drained\n")
+    assert served.cli("nodes", "drain", "n-2", "--reason", "noisy fan", "-C", "host").code == 0
+    rows = list(csv.DictReader(io.StringIO(served.cli("nodes", "--cluster", "host", "--format", "csv").out)))
+    assert [(row["slurm"], row["reason"].endswith(": noisy fan")) for row in rows if row["name"] == "n-2"] == [
+        ("drained", True)
+    ]
+    given = served.cli("nodes", "resume", "n-2", "-C", "host")
+    assert given.code == 0 and "node n-2 given back\n  it was drained: " in given.out
+    again = served.cli("nodes", "resume", "n-2", "-C", "host")
+    assert again.code == 1 and "[node_in_service]" in again.err
+    assert served.cli("nodes", "drain", "n-2", "-C", "host").code == 2

@@ -135,6 +135,8 @@ def _power(spec: ClusterSpec, layout: Layout) -> list[str]:
         *lines,
         f"SuspendProgram={layout.path('bin')}/suspend",
         f"ResumeProgram={layout.path('bin')}/resume",
+        # A job on spares begins when they are up, not at slurmctld's next look, which may be 30 s later.
+        f"PrologSlurmctld={layout.path('bin')}/await_boot",
         f"SuspendTime={spec.slurm.suspend_after_s}",
         *([f"SuspendExcNodes={','.join(kept)}"] if kept else []),
         "SuspendTimeout=15",

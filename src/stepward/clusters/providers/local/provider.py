@@ -104,7 +104,7 @@ class LocalProvider:
         for name, (content, mode) in files(self.record, self.layout, self._host, password).items():
             write_atomically(self.layout.path("etc", name), content.encode(), mode)
         database.write_accounts(self.layout, password)
-        power.write_programs(self.layout, daemons.python(), self.record.spec.project)
+        power.write_programs(self.layout, daemons.python(), self.record.spec)
 
     def _munged(self) -> None:
         self._started(daemons.munged(self.layout), lambda: answers(self.layout, [*_MUNGE, self.layout.munge_socket]))
