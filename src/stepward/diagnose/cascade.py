@@ -49,7 +49,7 @@ def settle(reading: Reading) -> None:
     for rule in (
         _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts,
         _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _silent_ranks, _heartbeats,
-        _unconfirmed_kill, _denied_by_metrics,
+        _unconfirmed_kill, _denied_by_metrics, _slow_is_not_dead,
     ):  # fmt: skip
         rule(reading)
 
@@ -320,3 +320,11 @@ def _denied_by_metrics(reading: Reading) -> None:
     for label, text in reading.metrics.denied().items():
         said = " ".join(text.split())[:80]
         dismiss((one for one in _live(reading, label) if one.role is not Role.ROOT), f"metrics deny it: {said}")
+
+
+def _slow_is_not_dead(reading: Reading) -> None:
+    """Unequal ranks make a run slow. Measured alone, without a line that says more, they did not end it."""
+    if ended_badly(reading):
+        for one in _live(reading, "workload_imbalance"):
+            if one.kind is Kind.METRICS:
+                one.role = Role.CONFIRM

@@ -5,6 +5,8 @@ import pytest
 from stepward.detect.signals import Certainty, Detected
 from stepward.diagnose.engine import diagnose
 from stepward.diagnose.sources import discover
+from stepward.diagnose.standing import stands
+from stepward.model.states import State
 
 S = 1_000_000
 
@@ -65,3 +67,11 @@ def test_an_event_makes_a_cause_surer_and_its_own_line_does_not_count_twice(tmp_
     (told,) = diagnose(sources(), events=[same]).causes
     (surer,) = diagnose(sources(), events=[same, other]).causes
     assert told.confidence == alone.confidence < surer.confidence
+
+
+@pytest.mark.parametrize(("state", "causes"), [(State.RUNNING, ["workload_imbalance"]), (State.CRASHED, [])])
+def test_a_rank_that_is_slow_hurts_a_run_and_is_not_what_ended_it(state, causes):
+    seen = event("straggler", ranks=(0,), severity="warning")
+    exits = [] if state is State.RUNNING else [(1, 3)]
+    found = diagnose([], events=[seen], exits=exits, scheduler=stands(state))
+    assert [cause.label for cause in found.causes] == causes
