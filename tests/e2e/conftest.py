@@ -99,7 +99,7 @@ class House:
         """A number that the server tells about itself at ``/metrics``."""
         headers = {"Authorization": f"Bearer {self.env['STEPWARD_TOKEN']}"}
         with urllib.request.urlopen(
-            urllib.request.Request(f"{self.url}/metrics", headers=headers), timeout=10
+            urllib.request.Request(f"{self.url}/metrics", headers=headers), timeout=60
         ) as answer:
             lines = answer.read().decode().splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))

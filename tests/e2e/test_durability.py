@@ -26,6 +26,8 @@ import stepward as sw
 record, steps, pause = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND), int(sys.argv[2]), float(sys.argv[3])
 run = sw.init(config={"steps": steps})
 for step in range(steps):
+    if os.path.exists(sys.argv[1] + ".stop"):
+        break
     began = time.perf_counter()
     with run.step(step):
         run.log({"value": step, "square": float(step) ** 2}, step=step)
@@ -57,6 +59,9 @@ class Child:
 
     def wait_for(self, count, until):
         until(lambda: len(self.accepted()) >= count, f"{count} accepted points")
+
+    def stop(self):
+        self.path.with_suffix(".record.stop").touch()
 
     def wait_end(self, limit_s=120):
         assert self.process.wait(limit_s) == 0, (self.house.folder / f"{self.run}.log").read_text()[-2000:]
@@ -198,7 +203,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale):
     house = empty_house
     house.start_server()
-    child = Child(house, "full", steps=20_000 if full_scale else 5_000)
+    child = Child(house, "full")
     child.wait_for(200, until)
     ballast = small_disk / "ballast"
     _fill(ballast)
@@ -207,6 +212,8 @@ def test_a_full_disk_loses_nothing(small_disk, empty_house, until, full_scale):
     assert house.server.poll() is None, "a full disk does not end the server"
     assert house.metric("stepward_frames_refused_total") > 0, "the disk was never full for the server"
     ballast.unlink()
+    child.wait_for(len(child.accepted()) + (15_000 if full_scale else 1_000), until)
+    child.stop()
     child.wait_end()
     synced(house)
     assert_all_there(child)

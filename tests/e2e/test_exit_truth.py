@@ -25,7 +25,7 @@ for step in range(5):
 print("a line before the end", flush=True)
 open("READY", "w").write(str(os.getpid()))
 
-def wait(seconds=120):
+def wait(seconds=900):
     for step in range(5, 5 + int(seconds / 0.1)):
         with run.step(step):
             time.sleep(0.1)
@@ -58,7 +58,7 @@ class Victim:
         self.pid = int(self.until(pid, f"{self.run} to be ready"))
         return self
 
-    def wait_state(self, *states, limit_s=60):
+    def wait_state(self, *states, limit_s=120):
         def reached():
             shown = self.house.show(self.run)
             return shown if shown and shown["state"] in states else None
@@ -76,9 +76,7 @@ class Victim:
         return self.house.cli("logs", self.run).splitlines()
 
     def has_said(self, text):
-        return self.until(
-            lambda: any(text in line for line in self.lines()), f"the log of {self.run} to say {text!r}", 20
-        )
+        return self.until(lambda: any(text in line for line in self.lines()), f"the log of {self.run} to say {text!r}")
 
 
 @pytest.fixture
@@ -108,9 +106,9 @@ def test_ends_by_itself(start, name):
 
 
 def test_the_wrapper_ends_as_its_child_did(start):
-    assert start("code-3", "sys.exit(3)").wrapper.wait(60) == 3
+    assert start("code-3", "sys.exit(3)").wrapper.wait(120) == 3
     # As shells report it, or by the same signal.
-    assert start("code-kill", "os.kill(os.getpid(), signal.SIGKILL)").wrapper.wait(60) in (137, -signal.SIGKILL)
+    assert start("code-kill", "os.kill(os.getpid(), signal.SIGKILL)").wrapper.wait(120) in (137, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
@@ -162,7 +160,7 @@ def test_a_killed_wrapper_leaves_a_living_run(start):
         shown = victim.house.show("orphan")
         return shown if shown["last_seen_at"] > seen_at and shown["state"] == "running" else None
 
-    victim.until(seen_later, "the orphan to be seen running without its wrapper", 30)
+    victim.until(seen_later, "the orphan to be seen running without its wrapper")
     victim.ready.with_suffix(".ready.go").write_text("")
     victim.attempt("finished")
 

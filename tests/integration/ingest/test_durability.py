@@ -103,10 +103,12 @@ def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Pa
 def test_kill_9_during_a_rewrite_loses_nothing_and_doubles_nothing(tmp_path: Path, full_scale: bool) -> None:
     chance = random.Random(11)
     acknowledged: dict[str, int] = {}
-    rewritten = 0
-    for turn in range(50 if full_scale else 6):
+    rewritten, turns = 0, 50 if full_scale else 6
+    for turn in range(turns):
         serving = Serving(tmp_path, turn, "rewriting")
         serving.wait_for(chance.randrange(8, 120))
+        if turn == turns - 1 and not rewritten:
+            serving.wait_for(0, refusal="rewritten")
         serving.kill()
         rewritten += "rewritten" in serving.refused
         for writer, end in serving.acknowledged.items():

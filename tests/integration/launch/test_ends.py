@@ -81,13 +81,13 @@ def test_signal_to_the_wrapper_reaches_the_command_once(start, journals, until, 
 def test_command_that_heeds_no_signal_is_killed_when_asked_again_and_counts_as_cancelled(start, journals, number):
     code = (
         "import signal, time\n"
-        f"signal.signal({int(number)}, signal.SIG_IGN); print('ready', flush=True)\nwhile True: time.sleep(1)"
+        f"signal.signal({int(number)}, lambda *_: print('not now', flush=True)); print('ready', flush=True)\n"
+        "while True: time.sleep(1)"
     )
     process = start("--grace", "1", "--", PY, "-c", code)
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(number)
-    time.sleep(0.5)
-    assert process.poll() is None
+    assert process.stdout.readline() == b"not now\n"
     process.send_signal(number)
     assert process.wait(120) == 128 + signal.SIGKILL
     verdict = settle(journals().exits)
@@ -186,7 +186,8 @@ def test_memory_kill_of_a_worker_is_told_when_the_parent_fails(run, journals):
         )
         code = (
             f"import subprocess, sys, time\np = subprocess.Popen([sys.executable, '-c', {worker!r}])\n"
-            "time.sleep(1.5); p.wait(); sys.exit(1)"
+            # The wrapper has to see the worker, or what is left of it, before it is reaped: it looks every second.
+            "time.sleep(4); p.wait(); sys.exit(1)"
         )
         if not os.access("/dev/kmsg", os.R_OK):
             pytest.skip("the kernel log cannot be read here")
@@ -198,18 +199,18 @@ def test_memory_kill_of_a_worker_is_told_when_the_parent_fails(run, journals):
     assert verdict is not None and verdict.state == State.OOM
 
 
-def test_command_that_ignores_sigterm_is_killed_when_a_peer_failed(run, journals):
+def test_command_that_ignores_sigterm_is_killed_when_a_peer_failed(run, journals, tmp_path):
+    ready = str(tmp_path / "ready")
     code = (
         "import os, signal, sys, time\n"
-        "if os.environ['RANK'] == '1': time.sleep(0.7); sys.exit(5)\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+        f"if os.environ['RANK'] == '1':\n  while not os.path.exists({ready!r}): time.sleep(0.05)\n  sys.exit(5)\n"
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN); open({ready!r}, 'w')\nwhile True: time.sleep(1)"
     )
-    began = time.monotonic()
     done = run("--ranks", "2", "--grace", "0.5", "--", PY, "-c", code)
     assert done.returncode == 5
-    assert time.monotonic() - began < 25, "the grace time of the option was not used"
     ends = {exit.rank: exit for exit in journals().exits}
     assert (ends[1].exit_code, ends[0].signal) == (5, "SIGKILL")
+    assert ends[0].at - ends[1].at < 25_000_000, "the grace time of the option was not used"
     assert "rank 1" in ends[0].reason
     assert ends[None].exit_code == 5
 
@@ -224,7 +225,7 @@ def test_left_behind_processes_neither_hold_the_end_up_nor_lose_their_output(run
     until(lambda: journals().output("stdout") == b"done\nlater\nlast\n")
 
 
-def test_end_does_not_wait_for_a_server_when_asked_to_hurry(start, monkeypatch):
+def test_end_does_not_wait_for_a_server_when_asked_to_hurry(start, until, monkeypatch):
     """A server that accepts and never answers: one Ctrl-C gives up the sending, and the exit code stays."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -233,9 +234,16 @@ def test_end_does_not_wait_for_a_server_when_asked_to_hurry(start, monkeypatch):
         monkeypatch.setenv("STEPWARD_TOKEN", "x")
         process = start("--", PY, "-c", "raise SystemExit(3)")
         silent.accept()
-        time.sleep(1)
+        # Until the command has ended, the wrapper keeps signals for it blocked.
+        until(lambda: not _blocks(process.pid, signal.SIGINT))
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 3
+
+
+def _blocks(pid: int, number: signal.Signals) -> bool:
+    with open(f"/proc/{pid}/status") as file:
+        mask = next(line for line in file if line.startswith("SigBlk:"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
 
 
 def _make_cgroup() -> str:

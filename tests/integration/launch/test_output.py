@@ -43,7 +43,10 @@ def test_lines_of_ten_megabytes(run, journals):
 
 def test_times_of_reads_are_kept(run, journals):
     before = time.time_ns() // 1000
-    run("--", PY, "-c", "import time\nfor i in range(5): print(i); time.sleep(0.3)")
+    # Each line is written once the one before was read: then each has a time of its own.
+    unread = "int.from_bytes(fcntl.ioctl(1, termios.FIONREAD, bytes(4)), sys.byteorder)"
+    code = f"import fcntl, sys, termios, time\nfor i in range(5):\n  print(i)\n  while {unread}: time.sleep(0.01)"
+    run("--", PY, "-c", code)
     marks = [mark for chunk in journals().chunks for mark in chunk.marks]
     times = [at for _, at in marks]
     assert len(times) >= 5  # a line and its end may be read apart
@@ -64,8 +67,10 @@ def test_command_that_closes_its_output_goes_on(run, journals, tmp_path):
     assert mark.exists()
 
 
-def test_output_of_a_daemon_that_forked_twice(run, journals):
-    done = run("--", "sh", "-c", "(setsid sh -c 'echo inner' &) ; sleep 0.5; echo outer")
+def test_output_of_a_daemon_that_forked_twice(run, journals, tmp_path):
+    said = tmp_path / "said"
+    wait = f"while [ ! -e {said} ]; do sleep 0.1; done"
+    done = run("--", "sh", "-c", f"(setsid sh -c 'echo inner; touch {said}' &) ; {wait}; echo outer")
     assert done.stdout == b"inner\nouter\n"
     assert journals().output("stdout") == b"inner\nouter\n"
 
@@ -151,8 +156,12 @@ def test_configuration_masks_the_command_line(run, journals):
     assert "--api-key" in config.software["command"]
 
 
-def test_readings_of_the_node_are_points(run, journals):
-    run("--", PY, "-c", "import time; time.sleep(0.7)")
+def test_readings_of_the_node_are_points(start, journals, until, tmp_path):
+    seen = tmp_path / "seen"
+    process = start("--", "sh", "-c", f"while [ ! -e {seen} ]; do sleep 0.1; done")
+    until(lambda: any("system/process/rss" in writer.points for writer in journals().writers))
+    seen.touch()
+    assert process.wait(120) == 0
     (writer,) = journals().writers
     assert writer.meta.source.kind == "wrapper"
     assert writer.points["system/host/memory_used"][0] > 0

@@ -51,7 +51,7 @@ def test_a_run_leaves_its_story(script):
 def test_trees_are_collected_in_the_background(script):
     source = """
     run = sw.init()
-    end = time.time() + 30
+    end = time.time() + 120
     while time.time() < end and not run._journal._series: time.sleep(0.05)
     """
     secret = ulid()  # made here, since whatever stands in a file may be in the difference

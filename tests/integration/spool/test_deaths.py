@@ -16,7 +16,9 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mode", ["rows", "signals", "forks", "threads"])
-def test_killed_at_a_random_moment_nothing_accepted_is_lost(mode, spool, start_writer, liar, settings_of, full_scale):
+def test_killed_at_a_random_moment_nothing_accepted_is_lost(
+    mode, spool, start_writer, liar, settings_of, wait_for, full_scale
+):
     for seed in range(50 if full_scale else 3):
         writer = start_writer(mode)
         time.sleep(random.Random(seed).uniform(0.0, 0.6))
@@ -37,11 +39,14 @@ def test_killed_at_a_random_moment_nothing_accepted_is_lost(mode, spool, start_w
             assert len({name for name, _ in new}) == sum(count > 0 for count in counts)
     if mode == "signals":
         assert len(liar.lines("events")) >= writer.accepted(1) > 0
+
     # The last one killed may have been dying still when its folder was looked at: whoever ships next removes it. What was
     # killed while its folder was in the making is swept later (test_sweeps).
-    time.sleep(0.5)
-    assert sync(settings_of(liar)).problem == ""
-    assert not [path for path in spool.glob("run_*/*/") if not path.name.startswith(".")]
+    def all_gone():
+        assert sync(settings_of(liar)).problem == ""
+        return not [path for path in spool.glob("run_*/*/") if not path.name.startswith(".")]
+
+    wait_for(all_gone, "the last folder to go")
 
 
 def test_killed_while_it_ships_each_row_arrives_once(spool, start_writer, liar, settings_of, wait_for, full_scale):

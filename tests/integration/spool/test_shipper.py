@@ -36,7 +36,7 @@ def ship(spool):
 
     yield start
     for shipper in started:
-        shipper.stop(5.0)
+        shipper.stop(120.0)
 
 
 def fill(journal, start, count):
@@ -49,11 +49,11 @@ def test_rows_arrive_and_the_folder_goes(create, ship, liar, settings_of, spool)
     journal = create()
     fill(journal, 0, 1000)
     shipper = ship(settings_of(liar), journal)
-    assert shipper.flush(30)
+    assert shipper.flush(120)
     assert liar.rows() == {(journal.meta.writer, n): 1 for n in range(1000)}
     assert all(line.endswith("Bearer t") for line in liar.lines("asked"))
     journal.close()
-    shipper.stop(5)
+    shipper.stop(120)
     sync(settings_of(liar))
     assert os.listdir(spool) == []
 
@@ -74,7 +74,7 @@ def test_no_lie_loses_or_doubles_a_row(mode, create, ship, liar, settings_of, wa
         assert shipper.problem
     fill(journal, 200, 200)
     liar.say("good")
-    assert shipper.flush(30), shipper.problem
+    assert shipper.flush(120), shipper.problem
     assert liar.rows() == {(journal.meta.writer, n): 1 for n in range(400)}
     assert not liar.lines("events")
 
@@ -87,7 +87,7 @@ def test_an_answer_that_never_ends_is_given_up(create, ship, liar, settings_of, 
     shipper = ship(settings_of(liar), journal)
     wait_for(lambda: liar.asked("drip") >= 2, "a second try")
     liar.say("good")
-    assert shipper.flush(30)
+    assert shipper.flush(120)
     assert set(liar.rows().values()) == {1}
 
 
@@ -101,7 +101,7 @@ def test_a_server_that_swallows_everything_holds_nobody_up(create, ship, setting
         shipper.stop(0.1)
     journal.close()
     # The thread may still wait for its answer, with the lock; the next one waits for it.
-    shipper.stop(30)
+    shipper.stop(120)
     assert sync(settings_of(liar)).problem == ""
     assert len(liar.rows()) == 500
 
@@ -120,10 +120,10 @@ def test_a_server_that_was_never_heard_is_not_waited_for_long(create, ship, spoo
 def test_a_server_that_was_heard_is_waited_for(create, ship, liar, settings_of):
     journal = create()
     fill(journal, 0, 10)
-    assert ship(settings_of(liar), journal).flush(30)
+    assert ship(settings_of(liar), journal).flush(120)
     fill(journal, 10, 10)
     # Another process that ships nothing itself knows by what is in the folder.
-    assert ship(settings_of(liar), journal).flush(30, unheard_s=0.0)
+    assert ship(settings_of(liar), journal).flush(120, unheard_s=0.0)
     assert len(liar.rows()) == 20
 
 
@@ -137,7 +137,7 @@ def test_a_server_that_is_started_later_is_found(create, ship, liar, spool, wait
     os.makedirs(announce)
     with open(f"{announce}/1.json", "w") as file:
         json.dump({"url": liar.url, "data": str(spool), "pid": os.getpid()}, file)
-    assert shipper.flush(30)
+    assert shipper.flush(120)
     assert len(liar.rows()) == 10
 
 
@@ -148,7 +148,7 @@ def test_rows_wait_until_their_run_is_known(create, ship, liar, settings_of, wai
     assert not shipper.flush(0.3)
     assert not liar.rows()
     journal.assign(RUN)
-    assert shipper.flush(30)
+    assert shipper.flush(120)
     assert len(liar.rows()) == 10
 
 
@@ -156,14 +156,14 @@ def test_who_does_not_hold_the_lock_waits_for_who_does(create, ship, liar, setti
     first, second = create(), create()
     holder = ship(settings_of(liar), first)
     fill(first, 0, 10)
-    assert holder.flush(30)
+    assert holder.flush(120)
     other = ship(settings_of(liar), second)
     fill(second, 0, 10)
-    assert other.flush(30)
+    assert other.flush(120)
     assert other._rounds is None
-    holder.stop(5)
+    holder.stop(120)
     fill(second, 10, 10)
-    assert other.flush(30)
+    assert other.flush(120)
     assert set(liar.rows().values()) == {1}
     assert len(liar.rows()) == 30
 
@@ -172,7 +172,7 @@ def test_sync_leaves_alone_what_another_ships(create, ship, liar, settings_of):
     journal = create()
     fill(journal, 0, 10)
     holder = ship(settings_of(liar), journal)
-    assert holder.flush(30)
+    assert holder.flush(120)
     assert sync(settings_of(liar)).busy == [RUN]
 
 
