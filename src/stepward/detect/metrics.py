@@ -24,6 +24,7 @@ class Meaning(Enum):
     DEVICE_ECC_CORRECTED = auto()
     DEVICE_ECC_UNCORRECTED = auto()
     DEVICES_FAILED = auto()
+    HOST_CPU = auto()
     HOST_MEMORY_USED = auto()
     HOST_MEMORY_TOTAL = auto()
     CGROUP_MEMORY_USED = auto()
@@ -47,6 +48,7 @@ _SYSTEM = {
     "system/device/ecc_corrected": Meaning.DEVICE_ECC_CORRECTED,
     "system/device/ecc_uncorrected": Meaning.DEVICE_ECC_UNCORRECTED,
     "system/devices_failed": Meaning.DEVICES_FAILED,
+    "system/host/cpu": Meaning.HOST_CPU,
     "system/host/memory_used": Meaning.HOST_MEMORY_USED,
     "system/host/memory_total": Meaning.HOST_MEMORY_TOTAL,
     "system/host/oom_kills": Meaning.OOM_KILLS,

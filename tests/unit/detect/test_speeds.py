@@ -90,6 +90,32 @@ def test_equal_ranks_have_no_straggler():
     assert confirmed(detect(signals), "straggler") == []
 
 
+def host_clock(shares, seed=1, count=600):
+    """Steps of the ranks of one host, which times them; ``shares`` says how much longer a rank takes at a step."""
+    dice = random.Random(seed)
+    own = lambda rank, step: 0.8 * dice.gauss(1, 0.02) * shares(rank, step)  # noqa: E731
+    return [start(2), *(one._replace(device_phases=frozenset()) for one in steps(times(seed, count), 2, own))]
+
+
+@pytest.mark.parametrize(
+    ("shares", "count"),
+    [
+        (lambda rank, step: 1.6 if rank == 1 else 1.0, 0),  # always so: work of another size
+        (lambda rank, step: 1.6 if rank == 1 and 200 <= step < 230 else 1.0, 0),  # scheduled away for half a minute
+        (lambda rank, step: 1.6 if rank == step // 40 % 2 else 1.0, 0),  # now the one, now the other
+        (lambda rank, step: 1.6 if rank == 1 and step >= 200 else 1.0, 1),
+    ],
+)
+def test_ranks_that_share_a_host_are_held_against_their_own_past(shares, count):
+    events = confirmed(detect(host_clock(shares)), "straggler")
+    assert [event.ranks for event in events] == [(1,)] * count
+
+
+def test_ranks_of_two_hosts_are_compared():
+    signals = host_clock(lambda rank, step: 1.6 if rank == 1 else 1.0, count=200)
+    assert confirmed(detect([start(2, per_node=1), *signals[1:]]), "straggler")[0].ranks == (1,)
+
+
 def test_lasting_differences_are_no_straggler_without_a_measure_of_their_own():
     signals = [
         step._replace(duration_s=step.duration_s * (1.2 if step.rank == 2 else 1.0)) for step in steps(times(1, 400), 8)
@@ -124,6 +150,39 @@ def test_steps_that_wait_for_data():
 def test_one_long_wait_is_not_input_bound():
     signals = [step._replace(phases={"data_wait": 0.9 if step.step == 105 else 0.01}) for step in steps(times(1, 200))]
     assert confirmed(detect(signals), "input_bound") == []
+
+
+def readings(duty, cpu, minutes, begin=0.0):
+    """Six readings a minute of two devices and their host."""
+    found = []
+    for number in range(6 * minutes):
+        at_s = begin + 10.0 * number
+        found += [sample(at_s, "system/device/utilization", duty, node="n00", device=device) for device in (0, 1)]
+        found.append(sample(at_s, "system/host/cpu", cpu, node="n00"))
+    return found
+
+
+@pytest.mark.parametrize(("duty", "cpu", "count"), [(40.0, 92.0, 1), (40.0, 50.0, 0), (60.0, 92.0, 0)])
+def test_idle_accelerators_beside_a_busy_host(duty, cpu, count):
+    signals = [start(2), *steps(times(1, 600), 2), *readings(duty, cpu, 10)]
+    events = confirmed(detect(signals), "input_bound")
+    assert len(events) == count
+    for event in events:
+        assert event.data["basis"] == "duty"
+        assert event.data["duty"] == pytest.approx(0.4)
+
+
+def test_low_duty_lasts_five_minutes_and_ends_with_the_third_of_higher_duty():
+    signals = [start(2), *steps(times(1, 1500), 2), *readings(40.0, 92.0, 7), *readings(80.0, 92.0, 10, begin=420.0)]
+    (event,) = confirmed(said := detect(signals), "input_bound")
+    sure = next(one for one in said if one.id == event.id and one.certainty == "confirmed")
+    assert 300 <= (sure.detected_at - event.started_at) / 1e6 <= 361
+    assert (event.ended_at - at(420)) / 1e6 == pytest.approx(120, abs=61)
+
+
+def test_steps_that_tell_their_waits_are_believed():
+    signals = [one._replace(phases={"data_wait": 0.05}) for one in steps(times(1, 600), 2)]
+    assert confirmed(detect([start(2), *signals, *readings(40.0, 92.0, 10)]), "input_bound") == []
 
 
 @pytest.mark.parametrize(("every", "count"), [(20, 1), (90, 0)])

@@ -1,6 +1,7 @@
 """One rank, or all of one node, holds the others up."""
 
 import math
+from collections.abc import Collection
 
 from stepward.detect.progress import US, WARM_UP_STEPS, RankState
 from stepward.detect.scene import Detector, Episode, Scene, close
@@ -19,6 +20,10 @@ HISTORY = 16
 LEARNED = 3
 """Windows of a rank's own past from which on it is a reference."""
 NODE_SHARE = 0.75
+FEW = 4
+LASTING_S = 60.0
+"""Up to four ranks on one host, timed by that host's clock, share its processors: who is late there has mostly been
+scheduled away for a while. They are held against their own past alone, and for a minute at least."""
 _COLLECTIVE = Phase.COLLECTIVE.value
 _COMPUTE = (Phase.FORWARD.value, Phase.OPTIMIZER.value)
 
@@ -48,7 +53,8 @@ class Straggler(Detector):
     windows in a row, and a ratio of 1.10, or of 1.08 once a rank's own past takes the lasting differences between ranks out
     (facts 5.2). Where two modes are apart by more than 0.2 and the smaller holds 10 %, the lower quartile is the
     reference. Of two ranks one is behind by 1/0.75, or against their past. Ranks of one node share an event; data ``scope`` is
-    ``node`` where most of its ranks stand out.
+    ``node`` where most of its ranks stand out. Up to four ranks of one host that only its clock times compete for its
+    processors: they are held against their own past alone, and for a minute at least.
     Known false positives: work that is unequal on purpose (experts, sequence lengths, stages).
     """
 
@@ -143,7 +149,7 @@ class Straggler(Detector):
 
     def _out(self, logs: dict[int, float]) -> dict[int, float]:
         """Ranks that stand out and by how much: against their peers now, or against their own past among them."""
-        if self._basis == "step":
+        if self._basis == "step" or self._shared(logs):
             found = {}
         elif len(logs) == 2:
             found = {rank: 2 * value for rank, value in logs.items() if 2 * value >= math.log(BEHIND_PEER)}
@@ -166,6 +172,12 @@ class Straggler(Detector):
             return {rank: 2 * change} if 2 * change >= math.log(BEHIND_OWN) and change >= BEHIND_Z * sigma else found
         return found | outliers(changes, math.log(BEHIND_OWN), BEHIND_Z)
 
+    def _shared(self, ranks: Collection[int]) -> bool:
+        """Whether few ranks compete for one host's processors, by whose clock they are timed."""
+        if self._basis not in ("wait", "step") or len(ranks) > FEW:
+            return False
+        return len({self.attempt.node_of(rank) for rank in ranks}) == 1
+
     def _turn_s(self) -> float:
         return self.attempt.usual_turn()[0] if self.attempt.turns else 0.0
 
@@ -184,7 +196,8 @@ class Straggler(Detector):
                 episode.end(now)
                 continue
             words = self._words(slow, tracks, flags)
-            if flags < WINDOWS and not episode.confirmed:
+            soon = now - episode.event.started_at < LASTING_S * US and self._shared(tracks)
+            if (flags < WINDOWS or soon) and not episode.confirmed:
                 episode.suspect(now, **words)
             elif not episode.confirmed or set(slow) - set(episode.event.ranks):
                 episode.confirm(now, **words)
