@@ -1,5 +1,6 @@
 """A file written anew says what it said, loses nothing that comes meanwhile, and gives space back; files that rest wake."""
 
+import math
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -138,11 +139,20 @@ def test_without_space_the_file_stays_as_it_is(store: DuckDBPoints, monkeypatch:
 
 
 def test_when_a_rewrite_pays() -> None:
-    assert not rewrite.Disorder(points=10**6, loose=50_000).worth(idle_s=1e6)
-    assert rewrite.Disorder(points=3 * 10**5, loose=100_000).worth(idle_s=rewrite.QUIET_S)
-    assert not rewrite.Disorder(points=3 * 10**5, loose=100_000).worth(idle_s=1)
-    assert not rewrite.Disorder(points=10**8, loose=10**7).worth(idle_s=1e6)
-    assert rewrite.Disorder(points=10**7, loose=5 * 10**6).worth(idle_s=0)
+    assert not rewrite.Disorder(points=10**6, loose=50_000).worth(idle_s=1e6, rests=math.inf)
+    assert rewrite.Disorder(points=3 * 10**5, loose=100_000).worth(idle_s=rewrite.QUIET_S, rests=1)
+    assert not rewrite.Disorder(points=3 * 10**5, loose=100_000).worth(idle_s=1, rests=math.inf)
+    assert not rewrite.Disorder(points=10**8, loose=10**7).worth(idle_s=1e6, rests=math.inf)
+    assert rewrite.Disorder(points=10**7, loose=5 * 10**6).worth(idle_s=0, rests=math.inf)
+    assert not rewrite.Disorder(points=10**7, loose=5 * 10**6).worth(idle_s=0, rests=rewrite.PAUSE - 1)
+
+
+def test_a_rewrite_that_came_to_nothing_makes_pause_too(store: DuckDBPoints) -> None:
+    at = store._projects.of("p")
+    assert at.rests == math.inf
+    with pytest.raises(OSError), at.rewriting():
+        raise OSError
+    assert at.rests < math.inf
 
 
 def test_the_keeper_puts_in_order_what_is_worth_it(store: DuckDBPoints, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ on the next use, unnoticed.
 
 import contextlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from stepward.errors import StepwardError, Unavailable
 from stepward.store.layout import project_folder
@@ -36,8 +37,26 @@ class Project:
         self.file = ProjectFile(folder, f"{MOST_MB}MB")
         self.names: Names | None = None
         self.deletions = 0
-        self.rewriting = threading.Lock()
+        self._rewriting = threading.Lock()
         self.committed_at = time.monotonic()
+        self._rewritten_at = self._rewrite_s = 0.0
+
+    @contextlib.contextmanager
+    def rewriting(self) -> Iterator[None]:
+        """Around a rewrite, one at a time, whatever comes of it."""
+        with self._rewriting:
+            begun = time.monotonic()
+            try:
+                yield
+            finally:
+                self._rewritten_at = time.monotonic()
+                self._rewrite_s = self._rewritten_at - begun
+
+    @property
+    def rests(self) -> float:
+        """Time since the last rewrite, in multiples of what that took."""
+        since = time.monotonic() - self._rewritten_at
+        return since / self._rewrite_s if self._rewrite_s else math.inf
 
 
 class Projects:

@@ -24,6 +24,8 @@ LEAST_ROWS = 100_000
 LIVE_ROWS = 4_000_000
 """...and where it is not. In either case at least a third of all, so that a point is written a few times in its life."""
 SHARE = 3
+PAUSE = 30
+"""Beside writers, that many times as long as the last rewrite took: ingest at full speed would else cost twice as much CPU."""
 PIECE_ROWS = 2_000_000
 BYTES_A_POINT = 16
 """Of the new file, at most; numbers that look like noise take 12."""
@@ -44,10 +46,16 @@ class Disorder(NamedTuple):
     points: int
     loose: int
 
-    def worth(self, idle_s: float) -> bool:
-        """Whether a rewrite would pay."""
-        least = LEAST_ROWS if idle_s >= QUIET_S else LIVE_ROWS
-        return self.loose >= max(least, self.points // SHARE)
+    def worth(self, idle_s: float, rests: float) -> bool:
+        """Whether a rewrite would pay.
+
+        Args:
+            idle_s: since the last commit.
+            rests: since the last rewrite, in multiples of what that took.
+        """
+        quiet = idle_s >= QUIET_S
+        least = LEAST_ROWS if quiet else LIVE_ROWS
+        return self.loose >= max(least, self.points // SHARE) and (quiet or rests >= PAUSE)
 
 
 def disorder(connection: duckdb.DuckDBPyConnection) -> Disorder:

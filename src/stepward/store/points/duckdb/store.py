@@ -284,10 +284,10 @@ class DuckDBPoints:
             return
         with at.file.plain() as connection:
             found = disorder(connection)
-        if found.worth(time.monotonic() - at.committed_at):
+        if found.worth(time.monotonic() - at.committed_at, at.rests):
             self._rewrite(at, found.points)
 
     def _rewrite(self, at: Project, points: int) -> bool:
-        with at.rewriting:
+        with at.rewriting():
             deletions = at.deletions
             return rewrite(at.file, points, lambda: self._projects.over or at.deletions != deletions)
