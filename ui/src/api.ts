@@ -76,7 +76,7 @@ export class Problem extends Error {
 }
 
 /** No answer: the server is down, or the network is. */
-export class Unreachable extends Problem {
+class Unreachable extends Problem {
   constructor() {
     super(0, "unreachable", "The server does not answer.", "Is stepward up running? What is shown was loaded earlier.");
   }

@@ -36,7 +36,7 @@ export const SHORTCUTS = [
   { keys: "p", does: "Previous match", where: "Logs" },
 ] as const;
 
-export type Keys = (typeof SHORTCUTS)[number]["keys"];
+type Keys = (typeof SHORTCUTS)[number]["keys"];
 export type Actions = Partial<Record<Keys, () => void>>;
 
 const CHORD_MS = 1200;
@@ -61,7 +61,7 @@ export function pressed(event: KeyboardEvent, before: string): string | null {
 }
 
 /** Whether keys typed there belong to what has the focus. */
-export function typing(target: EventTarget | null): boolean {
+function typing(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }

@@ -1,6 +1,7 @@
 """How every view looks to everybody: light and dark, wide and narrow, by eye and by assistive technology."""
 
 import math
+import re
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -23,7 +24,7 @@ VIEWS = {
     "events": ("events", "tr[data-event]"),
     "run-events": ("runs/{failed}/events", "tr[data-event]"),
     "diagnosis": ("runs/{failed}/diagnosis", ".diagnosis"),
-    "settings": ("settings", ".tokens tbody tr"),
+    "settings": ("settings", "[aria-label=Tokens] tbody tr"),
     "bad-filter": ("runs?filter=state%20state", ".filter-problem"),
 }
 
@@ -37,6 +38,11 @@ def shown(server: Server) -> str:
     writer.points({"system/host/cpu": [30.0, 60.0, 40.0]}, unit="%")
     writer.output("loading data\nstep 0\nstep 1\nTraceback (most recent call last):\n")
     writer.beat(step=599, phase="forward", dropped=3)
+    # Nobody is kept from giving a run a name that no column has room for.
+    long = server.writer("long", rank=0)
+    long.config("sweep-" + "lr3e-4-wd0.1-bs512-" * 15, tags=["with", "more-tags", "than", "a-column", "has-room-for"])
+    long.points({"step/time": [1.0] * 40})
+    long.exit(exit_code=0)
     other = server.writer("failed")
     other.config("sft-chat")
     other.exit(exit_code=1, exception="ValueError: shapes (8, 512) and (256, 8) not aligned")
@@ -88,8 +94,28 @@ def test_no_view_is_wider_than_the_window(server: Server, shown: str, scheme, vi
     page.wait_for_timeout(200)
     shot(page, f"{view}-{name}-{width}")
     widest = page.evaluate("document.documentElement.scrollWidth")
+    # From every view and at every width one gets to every other.
+    for link in ("Runs", "Events", "Goodput", "Clusters"):
+        expect(page.get_by_role("navigation", name="Main").get_by_role("link", name=link)).to_be_in_viewport()
     page.close()
     assert widest <= width
+
+
+def test_the_tab_of_the_browser_names_the_run_and_its_state(server: Server, shown: str, page: Page) -> None:
+    page.goto(f"{server.url}/runs/{shown}")
+    expect(page).to_have_title(re.compile(r"pretrain-7b-rope \(\w+\) · stepward"))
+    page.keyboard.press("3")
+    expect(page).to_have_url(re.compile("/logs"))
+    expect(page).to_have_title(re.compile("pretrain-7b-rope"))
+    page.goto(f"{server.url}/runs/{server.writer('failed').run}/diagnosis")
+    expect(page).to_have_title(re.compile(r"Diagnosis of sft-chat \(failed\)"))
+
+
+def test_on_a_narrow_page_the_open_tab_of_a_run_is_in_sight(server: Server, shown: str, page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(f"{server.url}/runs/{shown}/events")
+    tab = page.get_by_role("navigation", name="Views of the run").get_by_role("link", name="Events")
+    expect(tab).to_be_in_viewport(ratio=0.9)
 
 
 def test_dark_follows_the_system_until_the_reader_chooses(server: Server, shown: str, browser: Browser) -> None:
@@ -97,14 +123,14 @@ def test_dark_follows_the_system_until_the_reader_chooses(server: Server, shown:
     context.request.post(f"{server.url}/api/v1/login", data={"secret": server.token})
     page = look(context, server, shown, "runs")
     background = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(background) == "rgb(16, 19, 21)"
+    page.wait_for_function(f\"{background} === 'rgb(16, 19, 21)'\")
     page.get_by_role("button", name="Light theme").click()
-    assert page.evaluate(background) == "rgb(246, 247, 248)"
+    page.wait_for_function(f\"{background} === 'rgb(246, 247, 248)'\")
     page.reload()
     expect(page.get_by_role("button", name="Dark theme")).to_be_visible()
-    assert page.evaluate(background) == "rgb(246, 247, 248)"
+    page.wait_for_function(f\"{background} === 'rgb(246, 247, 248)'\")
     page.keyboard.press("t")
-    assert page.evaluate("document.documentElement.dataset.theme ?? 'system'") == "system"
+    page.wait_for_function("document.documentElement.dataset.theme === undefined")
     context.close()
 
 

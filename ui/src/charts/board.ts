@@ -2,7 +2,7 @@
 
 import type { Series } from "../api";
 
-export const GROUP_HEIGHT = 38;
+const GROUP_HEIGHT = 38;
 export const CARD_HEIGHT = 262;
 export const GAP = 10;
 const CARD_WIDTH = 340;

@@ -7,7 +7,7 @@ import { type Loaded, useLoad } from "../state/load";
 import { paced } from "../state/pace";
 import type { Axis, Split } from "../state/url";
 
-export interface ChartQuery {
+interface ChartQuery {
   run: string;
   /** Path of the points, where they are not the run's own. */
   of: string | null;

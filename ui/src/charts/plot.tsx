@@ -22,7 +22,7 @@ import "./plot.css";
 /** Where the pointer is on the shared x axis, and in which plot. */
 export const crosshair = signal<{ x: number; plot: object } | null>(null);
 
-export interface PlotProps {
+interface PlotProps {
   chart: Chart;
   shape: Shape;
   log: boolean;

@@ -1,4 +1,4 @@
-/** A small table that is whole on the page: it scrolls sideways in a box of its own. */
+/** A small table that is whole on the page: it scrolls sideways in a box of its own. A head that is empty is that of buttons. */
 
 import type { ComponentChildren } from "preact";
 import "./plain-table.css";
@@ -9,11 +9,15 @@ export function PlainTable({ label, heads, children }: { label: string; heads: r
       <table class="plain-table">
         <thead>
           <tr>
-            {heads.map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
+            {heads.map((head) =>
+              head ? (
+                <th key={head} scope="col">
+                  {head}
+                </th>
+              ) : (
+                <td key={head} />
+              ),
+            )}
           </tr>
         </thead>
         <tbody>{children}</tbody>

@@ -44,7 +44,7 @@ export const severityOf = (event: RunEvent): Severity => RISING.find((name) => n
 export const isSure = (event: RunEvent): boolean => event.certainty !== "suspected";
 
 /** A detector's event with no end lasts; a writer's is an instant. */
-export const lasts = (event: RunEvent): boolean => event.detector !== null && event.ended_at === null;
+const lasts = (event: RunEvent): boolean => event.detector !== null && event.ended_at === null;
 
 /** When an event ended (ms since the epoch): at the latest with its attempt; infinite while both go on. */
 export function endOf(event: RunEvent, attempts: Run["attempts"]): number {
@@ -67,7 +67,7 @@ export function lastedOf(event: RunEvent, attempts?: Run["attempts"]): string {
   return long > 0 ? duration(long / 1000) : "–";
 }
 
-export interface FleetEvents {
+interface FleetEvents {
   items: RunEvent[];
   problem: Problem | null;
   loading: boolean;

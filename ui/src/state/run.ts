@@ -8,7 +8,7 @@ import { paced } from "./pace";
 
 const REFRESH_MS = 2000;
 
-export interface OpenRun extends Loaded<Run> {
+interface OpenRun extends Loaded<Run> {
   removed: boolean;
   put(run: Run): void;
 }

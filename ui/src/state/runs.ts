@@ -12,16 +12,16 @@ const PAGE = 100;
 const MOST = 500;
 const FLUSH_MS = 250;
 const HEAD_MS = 3000;
-export const DEFAULT_SORT = "-started_at";
+const DEFAULT_SORT = "-started_at";
 
-export interface RunQuery {
+interface RunQuery {
   project: string;
   filter: string;
   sort: string;
 }
 
 /** What is loaded of a list; replaced whole at each change. */
-export interface LoadedRuns {
+interface LoadedRuns {
   items: Run[];
   total: number | null;
   problem: Problem | null;

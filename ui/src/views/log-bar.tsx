@@ -45,7 +45,7 @@ export function LogBar({ run, place, stream, streams, choose }: Props) {
 }
 
 /** What wrote a stream, in words. */
-export const ownerOf = (stream: LogStream): string => (stream.rank === null ? `launcher${stream.node ? ` on ${stream.node}` : ""}` : `rank ${stream.rank}`);
+const ownerOf = (stream: LogStream): string => (stream.rank === null ? `launcher${stream.node ? ` on ${stream.node}` : ""}` : `rank ${stream.rank}`);
 
 const nameOf = (stream: LogStream): string => `attempt${stream.attempt}-${ownerOf(stream).replace(/\W+/g, "-")}-${stream.stream.replace(/[^\w.]+/g, "-")}`;
 

@@ -42,7 +42,7 @@ export function LoginView({ onDone }: { onDone(): void }) {
 }
 
 /** The secret in what was pasted: a whole link carries it behind `#login=`. */
-export function secretOf(pasted: string): string {
+function secretOf(pasted: string): string {
   const at = pasted.indexOf("#login=");
   return at < 0 ? pasted : (new URLSearchParams(pasted.slice(at + 1)).get("login") ?? pasted);
 }

@@ -34,7 +34,7 @@ export function Logs({ run, place }: { run: Run; place: RunPlace }) {
 }
 
 /** What to open first: the newest attempt's lowest rank, stderr only where nothing else has lines. */
-export function preferred(streams: readonly LogStream[]): LogStream | undefined {
+function preferred(streams: readonly LogStream[]): LogStream | undefined {
   const worth = (stream: LogStream) => [stream.attempt, stream.lines > 0 ? 1 : 0, stream.stream === "stdout" ? 1 : 0, -(stream.rank ?? 1e9)];
   return [...streams].sort((a, b) => compare(worth(b), worth(a)))[0];
 }

@@ -1,10 +1,10 @@
 /** Who is told of events, what was told lately, and what is not told for a while. */
 
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { call, get, type KnownRoute, type NewSilence, type Notice, type Problem, type Project, type Silence } from "../api";
 import { type Tone, ToneChip } from "../parts/chip";
 import { ProblemNote, say, Skeleton } from "../parts/notice";
+import { PlainTable } from "../parts/plain-table";
 import { asProblem, useLoad } from "../state/load";
 import { now } from "../state/now";
 import { mayAdminister, mayEdit } from "../state/session";
@@ -55,7 +55,7 @@ function Routes() {
   if (!routes) return problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={2} />;
   if (!routes.length) return <p>Nobody is told: there is no route.</p>;
   return (
-    <Table label="Routes" heads={["Route", "To", "Tells of", "From", ""]}>
+    <PlainTable label="Routes" heads={["Route", "To", "Tells of", "From", ""]}>
       {routes.map(({ route, origin }) => (
         <tr key={route.name}>
           <th scope="row">{route.name}</th>
@@ -69,7 +69,7 @@ function Routes() {
           </td>
         </tr>
       ))}
-    </Table>
+    </PlainTable>
   );
 }
 
@@ -85,7 +85,7 @@ function Told() {
   if (!notices) return problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={3} />;
   if (!notices.length) return null;
   return (
-    <Table label="Told lately" heads={["State", "Route", "Made", "What"]}>
+    <PlainTable label="Told lately" heads={["State", "Route", "Made", "What"]}>
       {notices.map(({ id, state, route, made_at, sent_at, tries, error, items = [] }) => (
         <tr key={id}>
           <td>
@@ -100,7 +100,7 @@ function Told() {
           </td>
         </tr>
       ))}
-    </Table>
+    </PlainTable>
   );
 }
 
@@ -115,7 +115,7 @@ function Silences() {
       {problem && <ProblemNote problem={problem} retry={reload} />}
       {!silences && !problem && <Skeleton lines={2} />}
       {silences && silences.length > 0 && (
-        <Table label="Silences" heads={["Of", "For", "Reason", "By", ""]}>
+        <PlainTable label="Silences" heads={["Of", "For", "Reason", "By", ""]}>
           {silences.map((silence) => (
             <tr key={silence.id}>
               <th scope="row">{[silence.type && eventWord(silence.type), silence.run, silence.project && `project ${silence.project}`].filter(Boolean).join(" · ") || "everything"}</th>
@@ -131,7 +131,7 @@ function Silences() {
               </td>
             </tr>
           ))}
-        </Table>
+        </PlainTable>
       )}
       {silences?.length === 0 && <p>Nothing is silenced.</p>}
       {mayEdit() && <NewSilenceForm made={reload} />}
@@ -188,19 +188,4 @@ function NewSilenceForm({ made }: { made(): void }) {
 function silenceOf(form: FormData): NewSilence {
   const text = (name: string) => String(form.get(name) ?? "").trim();
   return { for_s: Number(text("long")), project: text("project") || null, run: text("run") || null, type: text("type") || null, reason: text("reason") };
-}
-
-function Table({ label, heads, children }: { label: string; heads: string[]; children: ComponentChildren }) {
-  return (
-    <div class="token-box" tabIndex={0} role="region" aria-label={label}>
-      <table class="tokens">
-        <thead>
-          <tr>
-            {heads.map((head) => (head ? <th key={head} scope="col">{head}</th> : <td key={head} />))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  );
 }

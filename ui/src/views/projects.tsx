@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { call, get, type Project, type ProjectChange } from "../api";
 import { Dialog } from "../parts/dialog";
 import { ProblemNote, say, Skeleton } from "../parts/notice";
+import { PlainTable } from "../parts/plain-table";
 import { asProblem, useLoad } from "../state/load";
 import { now } from "../state/now";
 import { session } from "../state/session";
@@ -56,30 +57,17 @@ export function Projects() {
 
 function ProjectTable({ projects, look }: { projects: Project[]; look(name: string, retention_s: number | null): void }) {
   return (
-    <div class="token-box" tabIndex={0} role="region" aria-label="Projects">
-      <table class="tokens projects">
-        <thead>
-          <tr>
-            {["Name", "Runs", "Live", "Created", "Keeps ended runs"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {projects.map((project) => (
-            <tr key={project.name} data-project={project.name}>
-              <th scope="row">{project.name}</th>
-              <td>{project.runs}</td>
-              <td>{project.live}</td>
-              <td title={moment(project.created_at)}>{ago(project.created_at, now.value)}</td>
-              <td>{session.value?.kind === "admin" ? <Choice project={project} look={look} /> : kept(project)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <PlainTable label="Projects" heads={["Name", "Runs", "Live", "Created", "Keeps ended runs"]}>
+      {projects.map((project) => (
+        <tr key={project.name} data-project={project.name}>
+          <th scope="row">{project.name}</th>
+          <td>{project.runs}</td>
+          <td>{project.live}</td>
+          <td title={moment(project.created_at)}>{ago(project.created_at, now.value)}</td>
+          <td>{session.value?.kind === "admin" ? <Choice project={project} look={look} /> : kept(project)}</td>
+        </tr>
+      ))}
+    </PlainTable>
   );
 }
 

@@ -5,6 +5,7 @@ import { call, get, type LoginLink, type NewToken, type Project, type Token } fr
 import { CopyBlock } from "../parts/copy";
 import { Dialog } from "../parts/dialog";
 import { ProblemNote, say, Skeleton } from "../parts/notice";
+import { PlainTable } from "../parts/plain-table";
 import { asProblem, useLoad } from "../state/load";
 import { now } from "../state/now";
 import { logout, session } from "../state/session";
@@ -113,36 +114,24 @@ function TokenTable({ tokens, reload }: { tokens: Token[]; reload(): void }) {
     reload();
   };
   return (
-    <div class="token-box" tabIndex={0} role="region" aria-label="Tokens">
-      <table class="tokens">
-        <thead>
-          <tr>
-            {["Name", "Kind", "Projects", "Created", "Last used", "Expires"].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-            <td />
+    <>
+      <PlainTable label="Tokens" heads={["Name", "Kind", "Projects", "Created", "Last used", "Expires", ""]}>
+        {tokens.map((token) => (
+          <tr key={token.id}>
+            <th scope="row">{token.name}</th>
+            <td>{token.kind}</td>
+            <td>{token.projects?.join(", ") ?? "all"}</td>
+            <td title={moment(token.created_at)}>{ago(token.created_at, now.value)}</td>
+            <td>{token.last_used_at ? ago(token.last_used_at, now.value) : "never"}</td>
+            <td>{token.expires_at ? moment(token.expires_at) : "never"}</td>
+            <td>
+              <button class="quiet danger" onClick={() => leave(token)}>
+                Delete
+              </button>
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {tokens.map((token) => (
-            <tr key={token.id}>
-              <th scope="row">{token.name}</th>
-              <td>{token.kind}</td>
-              <td>{token.projects?.join(", ") ?? "all"}</td>
-              <td title={moment(token.created_at)}>{ago(token.created_at, now.value)}</td>
-              <td>{token.last_used_at ? ago(token.last_used_at, now.value) : "never"}</td>
-              <td>{token.expires_at ? moment(token.expires_at) : "never"}</td>
-              <td>
-                <button class="quiet danger" onClick={() => leave(token)}>
-                  Delete
-                </button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
       {leaving && (
         <Dialog title={`Delete the token ${leaving.name}?`} onClose={() => leave(null)}>
           <p>Whoever uses it is refused from now on.</p>
@@ -154,6 +143,6 @@ function TokenTable({ tokens, reload }: { tokens: Token[]; reload(): void }) {
           </div>
         </Dialog>
       )}
-    </div>
+    </>
   );
 }
