@@ -11,6 +11,7 @@ import { asProblem, useLoad } from "./state/load";
 import { now } from "./state/now";
 import { adjust, go, href, place } from "./state/place";
 import { enter, session } from "./state/session";
+import { called } from "./state/called";
 import { dark, toggleTheme } from "./state/theme";
 import { eventsPlace, fleetPlace, type Place, runsPlace } from "./state/url";
 import { LoginView } from "./views/login";
@@ -53,7 +54,8 @@ function Inside() {
   const [helping, help] = useState(false);
   const here = place.value;
   useKeys({ "?": () => help(true), "g r": () => go(runsPlace()), "g g": () => go(fleetPlace()), "g e": () => go(eventsPlace()), "g c": () => go({ view: "clusters" }), "g s": () => go({ view: "settings" }), t: toggleTheme });
-  useEffect(() => void (document.title = titleOf(here)), [here]);
+  const title = titleOf(here);
+  useEffect(() => void (document.title = title), [title]);
   return (
     <>
       <Bar here={here} help={() => help(true)} />
@@ -105,9 +107,10 @@ function View({ here }: { here: Place }) {
 const CLUSTERS: ReadonlySet<Place["view"]> = new Set<Place["view"]>(["clusters", "cluster", "jobs", "job", "node"]);
 
 function titleOf(here: Place): string {
-  const words: Partial<Record<Place["view"], string>> = { settings: "Settings", goodput: "Goodput", events: "Events", clusters: "Clusters" };
-  if (here.view === "event") return `${here.event === null ? "Diagnosis" : "Event"} of ${here.run} · stepward`;
-  if (here.view === "run") return `${here.run} · stepward`;
+  const words: Partial<Record<Place["view"], string>> = { runs: "Runs", settings: "Settings", goodput: "Goodput", events: "Events", clusters: "Clusters", missing: "No such page" };
+  const run = (id: string) => (called.value?.of === id ? called.value.name : id);
+  if (here.view === "event") return `${here.event === null ? "Diagnosis" : "Event"} of ${run(here.run)} · stepward`;
+  if (here.view === "run") return `${run(here.run)} · stepward`;
   if (here.view === "cluster") return `${here.cluster} · stepward`;
   if (here.view === "jobs") return `Jobs of ${here.cluster} · stepward`;
   if (here.view === "job") return `Job ${here.job} · stepward`;
@@ -145,7 +148,7 @@ function Bar({ here, help }: { here: Place; help(): void }) {
         <Glyph name="help" />
       </button>
       <a class="button quiet icon" aria-label="Settings" title="Settings (g s)" href={href({ view: "settings" })} aria-current={here.view === "settings" ? "page" : undefined}>
-        <Glyph name="gear" />
+        <Glyph name="sliders" />
       </a>
     </header>
   );

@@ -91,7 +91,7 @@ def test_no_view_is_wider_than_the_window(server: Server, shown: str, scheme, vi
     name, context = scheme
     page = look(context, server, shown, view)
     page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_timeout(200)
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
     shot(page, f"{view}-{name}-{width}")
     widest = page.evaluate("document.documentElement.scrollWidth")
     # From every view and at every width one gets to every other.
@@ -123,14 +123,14 @@ def test_dark_follows_the_system_until_the_reader_chooses(server: Server, shown:
     context.request.post(f"{server.url}/api/v1/login", data={"secret": server.token})
     page = look(context, server, shown, "runs")
     background = "getComputedStyle(document.body).backgroundColor"
-    page.wait_for_function(f\"{background} === 'rgb(16, 19, 21)'\")
+    page.wait_for_function(f"() => {background} === 'rgb(16, 19, 21)'")
     page.get_by_role("button", name="Light theme").click()
-    page.wait_for_function(f\"{background} === 'rgb(246, 247, 248)'\")
+    page.wait_for_function(f"() => {background} === 'rgb(246, 247, 248)'")
     page.reload()
     expect(page.get_by_role("button", name="Dark theme")).to_be_visible()
-    page.wait_for_function(f\"{background} === 'rgb(246, 247, 248)'\")
+    page.wait_for_function(f"() => {background} === 'rgb(246, 247, 248)'")
     page.keyboard.press("t")
-    page.wait_for_function("document.documentElement.dataset.theme === undefined")
+    page.wait_for_function("() => document.documentElement.dataset.theme === undefined")
     context.close()
 
 

@@ -17,7 +17,7 @@ import type { Mark } from "./marks";
 import { palette } from "./palette";
 import { picture } from "./picture";
 import { crosshair, Plot } from "./plot";
-import { nearest, shape, type Shape, summary } from "./shape";
+import { ALL, nearest, shape, type Shape, summary } from "./shape";
 import { BucketTable } from "./table";
 import type { Range } from "./ticks";
 import "./card.css";
@@ -129,11 +129,11 @@ function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean 
   const total = (pick: "nan" | "up" | "down") => bad.reduce((sum, hole) => sum + hole[pick], 0);
   return (
     <div class="card-foot small faint">
-      {(shape.strokes.length > 1 || shape.strokes[0]?.label !== "all ranks") &&
+      {(shape.strokes.length > 1 || shape.strokes[0]?.label !== ALL) &&
         shown.map((stroke) => (
-          <span key={stroke} class="legend">
+          <span key={stroke} class="legend" title={stroke.label}>
             <i class={stroke.dashed ? "swatch dashed" : "swatch"} style={{ color: colours.hues[stroke.hue]!, opacity: stroke.line.abandoned ? 0.5 : 1 }} />
-            {stroke.label}
+            <span class="clip">{stroke.label}</span>
           </span>
         ))}
       {shape.strokes.length > shown.length && <span>+{shape.strokes.length - shown.length}</span>}

@@ -53,10 +53,13 @@ const MOST_BANDS = 8;
 /** Everything that a chart draws, in the order of drawing: abandoned branches lie beneath. */
 export function shape(chart: Chart, look: Look): Shape {
   const surviving = chart.lines.filter((line) => !line.abandoned);
+  const branched = surviving.length < chart.lines.length;
   const hues = new Map(surviving.map((line, i) => [identity(line), i]));
   const ordered = [...chart.lines.filter((line) => line.abandoned), ...surviving];
   const banded = look.band && surviving.length <= MOST_BANDS;
   const strokes = ordered.map((line) => stroke(line, hues.get(identity(line)) ?? 0, { ...look, band: banded }));
+  // Beside what was left behind, it matters that the line is what was kept.
+  if (branched) for (const one of strokes) if (one.label === ALL) one.label = "kept";
   return { strokes, ...extent(strokes, look.log) };
 }
 
@@ -79,6 +82,8 @@ function stroke(line: Line, index: number, look: Look): Stroke {
 }
 
 const middleOf = (a: number, b: number): number => (a === b ? a : a / 2 + b / 2);
+/** The label of a line over everything. */
+export const ALL = "all ranks";
 const identity = (line: Line): string => `${line.rank}/${line.device}/${line.node}`;
 
 /** What a line stands for, in words. */
@@ -88,7 +93,7 @@ export function label(line: Line): string {
     line.device === null ? "" : `device ${line.device}`,
     line.abandoned ? `attempt ${line.attempt ?? "?"}, abandoned` : "",
   ].filter(Boolean);
-  return parts.join(" · ") || "all ranks";
+  return parts.join(" · ") || ALL;
 }
 
 /** Neighbouring buckets with values that are not finite, merged. */

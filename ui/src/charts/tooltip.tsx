@@ -6,7 +6,7 @@ import { brief, count, duration, exact, moment, step } from "../words";
 import { at, type Mark } from "./marks";
 import type { Palette } from "./palette";
 import type { Pointer } from "./plot";
-import { nearest, type Shape, type Stroke } from "./shape";
+import { ALL, nearest, type Shape, type Stroke } from "./shape";
 import { EventLine } from "./flags";
 import { fraction } from "./ticks";
 
@@ -77,7 +77,7 @@ function Entry({ row: { stroke, i }, unit, alone, palette }: { row: Row; unit: s
   return (
     <div class="tooltip-entry">
       <i class={stroke.dashed ? "swatch dashed" : "swatch"} style={{ color: palette.hues[stroke.hue]! }} />
-      <span class="tooltip-label">{alone && stroke.label === "all ranks" ? (points > 1 ? "mean" : "value") : stroke.label}</span>
+      <span class="tooltip-label">{alone && stroke.label === ALL ? (points > 1 ? "mean" : "value") : stroke.label}</span>
       <b class="number">{mean === null ? bad.map(([, word]) => word).join(" ") : `${exact(mean)}${unit && ` ${unit}`}`}</b>
       {raw && y[i] !== null && <span class="tooltip-more">smoothed {brief(y[i] ?? NaN)}</span>}
       {low !== null && high !== null && points > 1 && (

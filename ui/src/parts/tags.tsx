@@ -27,9 +27,9 @@ export function Tags({ tags, onChange }: Props) {
       {tag}
     </span>
   ));
-  if (!onChange) return <span class="tags">{list}</span>;
+  if (!onChange) return <span class="tags" title={tags.join(" ")}>{list}</span>;
   return (
-    <button class="quiet tags" aria-label={tags.length ? undefined : "Add tags"} onClick={(event) => (event.stopPropagation(), edit(true))}>
+    <button class="quiet tags" title={tags.join(" ")} aria-label={tags.length ? undefined : "Add tags"} onClick={(event) => (event.stopPropagation(), edit(true))}>
       {list.length ? [<Hint key="hint" of="tags" />, ...list] : <span class="add faint"><Glyph name="plus" /> tags</span>}
     </button>
   );

@@ -19,12 +19,12 @@ export const BUCKETS: Record<string, { tone: string; meaning: string }> = {
   compile: { tone: "begun", meaning: "the program was compiled" },
   data_wait: { tone: "held", meaning: "steps waited for data" },
   checkpoint_save: { tone: "held", meaning: "a checkpoint held the loop up" },
-  evaluation: { tone: "held", meaning: "evaluation" },
-  slow_steps: { tone: "held", meaning: "steps beyond the ideal" },
+  evaluation: { tone: "held", meaning: "the model was evaluated" },
+  slow_steps: { tone: "held", meaning: "steps took longer than the ideal one" },
   recompute: { tone: "lost", meaning: "work that was lost and done again, or is missing" },
   hang: { tone: "lost", meaning: "nothing moved" },
   down: { tone: "lost", meaning: "nobody ran it" },
-  idle: { tone: "other", meaning: "idle" },
+  idle: { tone: "other", meaning: "said itself that it had nothing to do" },
   other: { tone: "other", meaning: "not covered by steps or phases" },
 };
 

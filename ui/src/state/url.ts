@@ -53,6 +53,7 @@ const RUNS = {
 export const GROUPS = ["run", "project", "user", "partition", "node"] as const;
 export type Group = (typeof GROUPS)[number];
 export const SPANS = ["24h", "7d", "30d"] as const;
+export const SPAN_WORDS = { "24h": "24 h", "7d": "7 days", "30d": "30 days" } as const satisfies Record<(typeof SPANS)[number], string>;
 
 const FLEET = {
   project: text(),

@@ -21,12 +21,12 @@ export function DiagnosisBanner({ run }: { run: Run }) {
       <div class="grow">
         <p>
           <b>
-            {past && `Attempt ${diagnosis.attempt}: `}
-            {cause ? cause.summary : "It failed, and nothing that is kept proves why."}
+            {past && cause && `Attempt ${diagnosis.attempt}: `}
+            {cause ? cause.summary : `${past ? `Attempt ${diagnosis.attempt}` : "It"} failed, and nothing that is kept proves why.`}
           </b>
           {cause && (
             <span class="soft">
-              {" "}
+              {" · "}
               {[cause.layer?.replace("_", " "), `confidence ${confidence(cause.confidence)}`, where(cause)].filter(Boolean).join(" · ")}
             </span>
           )}

@@ -17,7 +17,7 @@ export function EventBar({ choice, types }: { choice: EventChoice; types: readon
   return (
     <>
       <Select label="Type" value={choice.type} options={["", ...offered]} any="All types" choose={(type) => adjust({ type })} />
-      <Select label="Certainty" value={choice.certainty} options={CERTAINTIES} any="Suspected too" choose={(certainty) => adjust({ certainty })} />
+      <Select label="Certainty" value={choice.certainty} options={CERTAINTIES} any="Any certainty" choose={(certainty) => adjust({ certainty })} />
       <Select label="Severity" value={choice.severity} options={SEVERITIES} any="Any severity" choose={(severity) => adjust({ severity })} />
       {some && (
         <button class="quiet" onClick={() => adjust({ type: "", certainty: "", severity: "" })}>

@@ -12,6 +12,7 @@ import { isSure, lastedOf, severityOf, useRunEvents, whereOf } from "../state/ev
 import { useLoad } from "../state/load";
 import { now } from "../state/now";
 import { go, href } from "../state/place";
+import { useCalled } from "../state/called";
 import { useRun } from "../state/run";
 import { type EventPlace, eventPlace, runPlace, runsPlace } from "../state/url";
 import { ago, brief, duration, eventWord, moment, step } from "../words";
@@ -21,6 +22,7 @@ import "./events.css";
 
 export function EventView({ place }: { place: EventPlace }) {
   const { value: run, problem, reload } = useRun(place.run);
+  useCalled(place.run, run);
   useKeys({ u: () => go(runPlace(place.run, { tab: "events" })) });
   if (!run) return <main class="event">{problem ? <ProblemNote problem={problem} retry={reload} /> : <Skeleton lines={12} />}</main>;
   return (

@@ -3,7 +3,7 @@
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { useFleetEvents } from "../state/events";
 import { adjust } from "../state/place";
-import { type EventsPlace, SPANS } from "../state/url";
+import { type EventsPlace, SPAN_WORDS, SPANS } from "../state/url";
 import { count } from "../words";
 import { EventBar, TYPES } from "./event-bar";
 import { EventTable } from "./event-table";
@@ -23,7 +23,9 @@ export function AllEventsView({ place }: { place: EventsPlace }) {
           Last
           <select value={since} onChange={(event) => adjust({ since: event.currentTarget.value as EventsPlace["since"] })}>
             {SPANS.map((span) => (
-              <option key={span}>{span}</option>
+              <option key={span} value={span}>
+                {SPAN_WORDS[span]}
+              </option>
             ))}
           </select>
         </label>
@@ -38,7 +40,7 @@ function Nothing({ place: { type, certainty, severity, since } }: { place: Event
   const some = type || certainty || severity;
   return (
     <Empty title={some ? "No event is like that" : "Nothing happened"}>
-      <p>{some ? `Of the last ${since}, that is.` : `No detector has seen anything in the runs of the last ${since}.`}</p>
+      <p>{some ? `Of the last ${SPAN_WORDS[since]}, that is.` : `No detector has seen anything in the runs of the last ${SPAN_WORDS[since]}.`}</p>
       {some && <button onClick={() => adjust({ type: "", certainty: "", severity: "" })}>Show all</button>}
     </Empty>
   );

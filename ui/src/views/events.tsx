@@ -47,7 +47,7 @@ function Diagnoses({ run }: { run: Run }) {
     <ul class="diagnoses" aria-label="Diagnoses of attempts">
       {found.map(({ attempt, event, document: { causes } }) => (
         <li key={attempt} class="row">
-          <span class="soft">Attempt {attempt}</span>
+          <span class="soft">Why attempt {attempt} ended:</span>
           <a href={href(eventPlace(run.id, event))}>{causes![0]!.summary}</a>
           <span class="faint number">{confidence(causes![0]!.confidence)}</span>
         </li>

@@ -6,7 +6,7 @@ import { named, percent, waterfall } from "../state/buckets";
 import { grouped, type Row } from "../state/fleet";
 import { useLoad } from "../state/load";
 import { adjust, href } from "../state/place";
-import { type FleetPlace, GROUPS, runPlace, SPANS } from "../state/url";
+import { type FleetPlace, GROUPS, runPlace, SPAN_WORDS, SPANS } from "../state/url";
 import { count, step } from "../words";
 import { Bar } from "./goodput";
 
@@ -32,7 +32,9 @@ export function FleetView({ place }: { place: FleetPlace }) {
           Last
           <select value={since} onChange={(event) => adjust({ since: event.currentTarget.value as FleetPlace["since"] })}>
             {SPANS.map((span) => (
-              <option key={span}>{span}</option>
+              <option key={span} value={span}>
+                {SPAN_WORDS[span]}
+              </option>
             ))}
           </select>
         </label>
@@ -97,7 +99,7 @@ function FleetRow({ row }: { row: Row }) {
   const largest = slices[1];
   return (
     <tr>
-      <th scope="row">{row.run ? <a href={href(runPlace(row.run.run, { tab: "goodput" }))}>{row.run.name}</a> : row.key}</th>
+      <th scope="row" title={row.run?.name ?? row.key}>{row.run ? <a href={href(runPlace(row.run.run, { tab: "goodput" }))}>{row.run.name}</a> : row.key}</th>
       <td class="waterfall-lane stacked">
         {slices.map((slice) => (
           <Bar key={slice.bucket} slice={slice} />

@@ -11,6 +11,12 @@ import { count, duration, LIVE } from "../words";
 import "./goodput.css";
 
 const REFRESH_MS = 10_000;
+/** Overall goodput is their product: what each of them is lowered by. */
+const FACTORS = {
+  scheduling: "the job had its nodes",
+  runtime: "of that, it was in steps that count",
+  program: "of that, at the speed of its ideal step",
+} as const;
 const WINDOWS = { all: "Whole run", "24h": "24 h", "1h": "1 h" } as const;
 
 export function Goodput({ run, place }: { run: Run; place: RunPlace }) {
@@ -23,7 +29,7 @@ export function Goodput({ run, place }: { run: Run; place: RunPlace }) {
   const cut = found.windows.find(({ window }) => window === place.window);
   return (
     <section class="goodput" aria-label="Goodput">
-      <Answer found={found} overall={cut ? cut.overall : report.overall} wall={cut ? cut.wall_s : report.wall_s} />
+      <Answer found={found} cut={cut} />
       {found.windows.length > 0 && (
         <div class="tool-bar" role="toolbar" aria-label="Window">
           {(Object.keys(WINDOWS) as (keyof typeof WINDOWS)[]).map((window) => (
@@ -51,38 +57,47 @@ function useGoodput(run: Run): Loaded<RunGoodput> {
   return loaded;
 }
 
-function Answer({ found, overall, wall }: { found: RunGoodput; overall: number | null; wall: number }) {
-  const { report } = found;
-  const factors = { scheduling: report.scheduling, runtime: report.runtime, program: report.program };
+/** Factors, attempts and steps are of the whole run: a window says its share alone. */
+function Answer({ found: { report, exact }, cut }: { found: RunGoodput; cut: RunGoodput["windows"][number] | undefined }) {
+  const { overall, wall_s } = cut ?? report;
   return (
     <header class="goodput-answer">
       <p class="goodput-share number">{percent(overall)}</p>
       <div>
         <h2>
-          of {duration(wall)} moved the run forward
-          {report.open && " so far"}
-          {!found.exact && <span class="faint"> (provisional)</span>}
+          of {cut && "the last "}{duration(wall_s)} moved the run forward
+          {report.open && !cut && " so far"}
+          {!exact && <span class="faint"> (provisional)</span>}
         </h2>
-        <p class="soft number">
-          {Object.entries(factors).map(([name, share], i) => (
-            <span key={name}>
-              {i > 0 && " × "}
-              {name} {percent(share)}
-            </span>
-          ))}
-          {report.ideal_step_s !== null && `, ideal step ${duration(report.ideal_step_s)}`}
-        </p>
-        <p class="soft number">
-          {count(report.attempts, "attempt")}, {duration(report.device_s)} of device time
-          {report.lost_steps > 0 && `, ${count(report.lost_steps, "step")} lost`}
-          {report.provisional_s > 0 && `, ${duration(report.provisional_s)} would be lost if it died now`}
-        </p>
+        {!cut && <Whole report={report} />}
       </div>
     </header>
   );
 }
 
+function Whole({ report }: { report: RunGoodput["report"] }) {
+  return (
+    <>
+      <p class="soft number">
+        {(Object.keys(FACTORS) as (keyof typeof FACTORS)[]).map((name, i) => (
+          <span key={name}>
+            {i > 0 && " × "}
+            {name} {percent(report[name])} <span class="faint small">({FACTORS[name]})</span>
+          </span>
+        ))}
+      </p>
+      <p class="soft number">
+        {count(report.attempts, "attempt")}, {duration(report.device_s)} of device time
+        {report.ideal_step_s !== null && `, ideal step ${duration(report.ideal_step_s)}`}
+        {report.lost_steps > 0 && `, ${count(report.lost_steps, "step")} lost`}
+        {report.provisional_s > 0 && `, ${duration(report.provisional_s)} would be lost if it died now`}
+      </p>
+    </>
+  );
+}
+
 function Waterfall({ buckets }: { buckets: Record<string, number> }) {
+  const slices = waterfall(buckets);
   return (
     <table class="waterfall">
       <caption class="out-of-sight">Buckets of time, what was productive first, then the losses by size</caption>
@@ -96,8 +111,8 @@ function Waterfall({ buckets }: { buckets: Record<string, number> }) {
         </tr>
       </thead>
       <tbody>
-        {waterfall(buckets).map((slice) => (
-          <tr key={slice.bucket} data-bucket={slice.bucket}>
+        {slices.map((slice) => (
+          <tr key={slice.bucket} data-bucket={slice.bucket} title={BUCKETS[slice.bucket]?.meaning}>
             <th scope="row">{named(slice.bucket)}</th>
             <td class="waterfall-lane">
               <Bar slice={slice} />
@@ -108,6 +123,15 @@ function Waterfall({ buckets }: { buckets: Record<string, number> }) {
           </tr>
         ))}
       </tbody>
+      <tfoot>
+        <tr>
+          <th scope="row">all</th>
+          <td />
+          <td class="right number">{duration(slices.reduce((sum, { seconds }) => sum + seconds, 0))}</td>
+          <td class="right number">{percent(slices.length ? slices.reduce((sum, { share }) => sum + share, 0) : null)}</td>
+          <td class="meaning">every second is in exactly one of them</td>
+        </tr>
+      </tfoot>
     </table>
   );
 }
@@ -160,7 +184,7 @@ function Facts({ found }: { found: RunGoodput }) {
   if (causes.length) facts.push(["Interruptions", causes.map(([cause, times]) => `${times} ${cause}`).join(", ")]);
   if (reliability?.mttf_s) facts.push(["Mean time to failure", duration(reliability.mttf_s)]);
   if (reliability?.mttr_s) facts.push(["Mean time to repair", duration(reliability.mttr_s)]);
-  if (reliability?.ettr) facts.push(["Ready to train", percent(reliability.ettr)]);
+  if (reliability?.ettr) facts.push(["Trained, or ready to", `${percent(reliability.ettr)} of the wall time`]);
   if (advice && advice.gain > 0) {
     const words = `every ${duration(advice.best_interval_s)} instead of ${duration(advice.interval_s)}: about ${percent(advice.gain)} of the time back`;
     facts.push(["Save a checkpoint", words]);

@@ -25,12 +25,14 @@ export function Ranks({ run, place }: { run: Run; place: RunPlace }) {
   if (!sources.length) return <Empty title="No source has been heard yet" />;
   const newest = Math.max(...sources.map((source) => source.attempt));
   const shown = ordered(place.past ? sources : sources.filter((source) => source.attempt === newest));
+  const ranks = shown.filter((source) => source.kind === "rank").length;
   const whole = shown.find((source) => source.writer === opened);
   return (
     <section class="ranks" aria-label="Ranks and other sources">
       <div class="tool-bar" role="toolbar" aria-label="Ranks">
         <span class="soft number">
-          {count(shown.filter((source) => source.kind === "rank").length, "rank")}, {count(shown.filter((source) => source.kind !== "rank").length, "other source")}
+          {count(ranks, "rank")}
+          {shown.length > ranks && `, ${count(shown.length - ranks, "other source")}`}
         </span>
         <span class="grow" />
         {newest > 1 && (

@@ -1,5 +1,6 @@
 /** One run: its head with state and attempts, and a tab for each way to look into it. */
 
+import { useEffect, useRef } from "preact/hooks";
 import { useKeys } from "../keys";
 import type { Run, RunEvent } from "../api";
 import { lazy } from "../parts/lazy";
@@ -7,6 +8,7 @@ import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import type { Loaded } from "../state/load";
 import { go, href } from "../state/place";
 import { useRunEvents } from "../state/events";
+import { useCalled } from "../state/called";
 import { useRun, useSeries } from "../state/run";
 import { type RunPlace, runPlace, runsPlace, type Tab, TABS } from "../state/url";
 import { Configuration } from "./configuration";
@@ -31,6 +33,13 @@ export function RunView({ place }: { place: RunPlace }) {
   const open = useRun(place.run);
   const run = open.value;
   const events = useRunEvents(run?.id);
+  const tabs = useRef<HTMLElement>(null);
+  useCalled(place.run, run);
+  useEffect(() => {
+    // On a narrow page the tabs scroll; the one that is open is never out of sight.
+    const open = tabs.current?.querySelector<HTMLElement>("[aria-current]");
+    if (open) tabs.current!.scrollLeft = open.offsetLeft + open.offsetWidth / 2 - tabs.current!.clientWidth / 2;
+  }, [place.tab, run?.id]);
   useKeys({
     u: () => go(runsPlace()),
     ...Object.fromEntries(TABS.map((tab, i) => [String(i + 1), () => go(onTab(place, tab))])),
@@ -41,7 +50,7 @@ export function RunView({ place }: { place: RunPlace }) {
     <main class={FILLING.has(place.tab) ? "run filled" : "run"}>
       <RunHead run={run} put={open.put} />
       <DiagnosisBanner run={run} />
-      <nav class="tabs" aria-label="Views of the run">
+      <nav ref={tabs} class="tabs" aria-label="Views of the run">
         {TABS.map((tab) => (
           <a key={tab} href={href(onTab(place, tab))} aria-current={tab === place.tab ? "page" : undefined}>
             {NAMES[tab]}
