@@ -11,6 +11,7 @@ from typing import Any
 
 from stepward.detect.detectors import ATTEMPT_DETECTORS, RUN_DETECTORS
 from stepward.detect.detectors.rule import RuleWatch
+from stepward.detect.detectors.slowdown import LEARNED_STEPS
 from stepward.detect.metrics import Meaning, meaning
 from stepward.detect.order import LATENESS_S, Order
 from stepward.detect.progress import Attempt, RankState
@@ -102,7 +103,7 @@ class Detection:
     Args:
         run: id of the run.
         rules: rules of people, in addition.
-        expected: what earlier runs of the same configuration showed.
+        expected: says, when it is asked, what earlier runs of the same configuration showed.
         lateness_s: how much out of order signals may be; it delays the answer and does not change it.
     """
 
@@ -110,14 +111,14 @@ class Detection:
         self,
         run: str,
         rules: Sequence[Rule] = (),
-        expected: Expected | None = None,
+        expected: Callable[[], Expected] = Expected,
         lateness_s: float = LATENESS_S,
     ) -> None:
         self.run = run
         self.late = 0
         self._rules = tuple(rules)
         self._order = Order(lateness_s)
-        self._outlet = Outlet(expected or Expected())
+        self._outlet = Outlet(expected)
         self._stages: OrderedDict[str, _Stage] = OrderedDict()
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._seen: OrderedDict[tuple[Any, ...], None] = OrderedDict()
@@ -150,6 +151,12 @@ class Detection:
     def drain(self) -> list[Detected]:
         """At the end of a replay: judge everything up to the newest signal, expecting no earlier one."""
         return self._run(self._order.ready(everything=True))
+
+    @property
+    def usual_step_s(self) -> float | None:
+        """Median step of the newest attempt, pauses aside; None where it has too few to tell."""
+        attempt = next((stage.attempt for stage in reversed(self._stages.values()) if stage.attempt.turns), None)
+        return attempt.usual_turn()[0] if attempt is not None and len(attempt.turns) >= LEARNED_STEPS else None
 
     def _run(self, signals: Iterable[Signal]) -> list[Detected]:
         alarms, takers = self._outlet.alarms, self._takers

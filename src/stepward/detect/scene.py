@@ -54,17 +54,19 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         step_s: usual step time.
+        step_sigma: how far the runs are apart in it, as the standard deviation of its logarithm.
         waited_s: 95th percentile of the waits in the same queue for jobs of this size in 14 days.
     """
 
     step_s: float | None = None
+    step_sigma: float = 0.0
     waited_s: float | None = None
 
 
 class Outlet:
     """Where events go, deadlines come from, and the newest events are remembered."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: Callable[[], Expected]) -> None:
         self.expected = expected
         self.alarms = Alarms()
         self.said: list[Detected] = []

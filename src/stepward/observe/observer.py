@@ -13,11 +13,13 @@ from functools import partial
 
 from stepward.detect.engine import Detection
 from stepward.detect.rules import Rule
+from stepward.detect.scene import Expected
 from stepward.detect.signals import AttemptEnded, Detected, Signal, Tick
 from stepward.errors import StepwardError
 from stepward.ingest.protocols import FrameRows
 from stepward.model.frames import Logs
 from stepward.model.words import NODES_PROJECT
+from stepward.observe.expected import expected_of
 from stepward.observe.lines import LineReader, Place
 from stepward.observe.replay import AFTERMATH_US, Replay, attempt_of
 from stepward.observe.signals import RunSignals, attempt_end, clock_error, of_points, of_steps
@@ -42,9 +44,9 @@ _log = logging.getLogger("stepward.observe")
 class _Run:
     """A run that is observed."""
 
-    def __init__(self, project: str, run: str, rules: Sequence[Rule]) -> None:
+    def __init__(self, project: str, run: str, rules: Sequence[Rule], expected: Callable[[], Expected]) -> None:
         self.project, self.run = project, run
-        self.detection = Detection(run, rules)
+        self.detection = Detection(run, rules, expected)
         self.conversion = RunSignals()
         self.place = Place()
         self.shifts: dict[str, int] = {}
@@ -179,7 +181,7 @@ class Observer:
     def _run(self, project: str, run: str) -> _Run:
         found = self._runs.get(run)
         if found is None:
-            found = self._runs[run] = _Run(project, run, self._rules(project))
+            found = self._runs[run] = _Run(project, run, self._rules(project), expected_of(self._catalog, run))
         return found
 
     def _take(self, row: FrameRows) -> None:
@@ -269,12 +271,14 @@ class Observer:
                 # Signals came as senders sent them; the record that stays is of the order in which things happened.
                 self._read(watched)
             self._keep(watched, watched.detection.take(Tick(now + AFTERMATH_US)))
+            self._catalog.keep_pace(watched.run, watched.detection.usual_step_s)
             self._catalog.settle(watched.run)
             self._runs.pop(watched.run, None)
 
     def _read(self, watched: _Run) -> None:
         """Read a run from the stores: detectors begin anew, and what they say now is what stands."""
-        watched.detection = detection = Detection(watched.run, self._rules(watched.project))
+        expected = expected_of(self._catalog, watched.run)
+        watched.detection = detection = Detection(watched.run, self._rules(watched.project), expected)
         watched.conversion, watched.place = RunSignals(), Place()
         said: dict[str, Detected] = {}
         # Asked first: what is committed while we read may come again, what is not read does come.

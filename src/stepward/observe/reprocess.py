@@ -14,6 +14,7 @@ from stepward.detect.signals import Detected, Tick
 from stepward.errors import NotFound, StepwardError, Unavailable
 from stepward.model.identity import ulid
 from stepward.model.resources import ChangedEvent, Reprocessing
+from stepward.observe.expected import expected_of
 from stepward.observe.observer import Observer, event_row
 from stepward.observe.replay import AFTERMATH_US, Replay
 from stepward.store.catalog.detected import DetectedEvents
@@ -108,7 +109,8 @@ class Reprocessor:
 
     def _judge(self, job: Reprocessing, project: str) -> None:
         live = not self._catalog.over([job.run])
-        rows = [event_row(event) for event in self._detect(project, job.run, live=live)]
+        detection = Detection(job.run, self._rules(project), expected_of(self._catalog, job.run))
+        rows = [event_row(event) for event in self._detect(detection, project, live=live)]
         old, new = self._catalog.of(job.run), self._catalog.shown(job.run, rows)
         job.added = [event for id_, event in new.items() if id_ not in old]
         job.removed = [event for id_, event in old.items() if id_ not in new]
@@ -116,10 +118,12 @@ class Reprocessor:
         job.unchanged = len(new) - len(job.added) - len(job.changed)
         if not job.dry_run and not self._observer.read_anew(project, job.run):
             self._catalog.keep(project, job.run, rows, only=True)
+            if not live:
+                self._catalog.keep_pace(job.run, detection.usual_step_s)
 
-    def _detect(self, project: str, run: str, *, live: bool) -> list[Detected]:
-        detection, said, newest = Detection(run, self._rules(project)), dict[str, Detected](), 0
-        for signal in self._replay.signals(project, run):
+    def _detect(self, detection: Detection, project: str, *, live: bool) -> list[Detected]:
+        said, newest = dict[str, Detected](), 0
+        for signal in self._replay.signals(project, detection.run):
             newest = signal.time
             said.update((event.id, event) for event in detection.take(signal))
         end = self._clock() if live else newest + AFTERMATH_US

@@ -5,6 +5,7 @@ import random
 import pytest
 from streams import at, confirmed, detect, last, sample, start, steps, times
 
+from stepward.detect.engine import Detection
 from stepward.detect.scene import Expected
 from stepward.detect.signals import Checkpoint
 
@@ -46,7 +47,33 @@ def test_a_restart_learns_anew():
 def test_slow_from_the_first_step_against_earlier_runs():
     signals = steps(times(1, 200, step_s=1.2))
     assert confirmed(detect(signals), "slowdown") == []
-    assert confirmed(detect(signals, expected=Expected(step_s=1.0)), "slowdown")
+    (event,) = confirmed(detect(signals, expected=lambda: Expected(step_s=1.0)), "slowdown")
+    assert event.data["against"] == "earlier runs"
+    assert event.data["ratio"] == pytest.approx(1.2, rel=0.02)
+    assert event.step < 10
+    apart = Expected(step_s=1.0, step_sigma=0.05)
+    assert confirmed(detect(signals, expected=lambda: apart), "slowdown") == []
+
+
+def test_a_metric_of_step_time_has_a_unit_of_its_own():
+    signals = [sample(1.0 * n, "step_time_ms", 1000.0 + n % 7, step=n, rank=0) for n in range(400)]
+    assert confirmed(detect(signals, expected=lambda: Expected(step_s=1.0)), "slowdown") == []
+
+
+def test_the_usual_step_is_that_of_the_newest_attempt_without_its_pauses():
+    signals = [start(1), *steps(times(1, 200)), start(1, attempt="b", seconds=300)]
+    signals += [
+        one._replace(duration_s=one.duration_s + 3, phases={"checkpoint_save": 3.0})
+        for one in steps(times(2, 200, step_s=1.5), attempt="b", begin=300)
+    ]
+    detection = Detection("run")
+    for one in signals[:80]:
+        detection.take(one)
+    assert detection.usual_step_s is None
+    for one in signals[80:]:
+        detection.take(one)
+    detection.drain()
+    assert detection.usual_step_s == pytest.approx(1.5, rel=0.02)
 
 
 def test_saves_inside_of_steps_are_no_slowdown():

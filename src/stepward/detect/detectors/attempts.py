@@ -199,7 +199,7 @@ class SchedulingDelay(RunDetector):
 
     def waited(self, waited: Waited) -> None:
         """A job began."""
-        limit = self._outlet.expected.waited_s or WAITS_S
+        limit = self._outlet.expected().waited_s or WAITS_S
         if waited.waited_s <= limit:
             return
         began = waited.time - int(waited.waited_s * US)

@@ -18,14 +18,16 @@ TRIM = 0.2
 LEARN = 3
 """Blocks of one's own from which on a run can be judged."""
 KEPT = 24
+LEARNED_STEPS = LEARN * BLOCK
 UNSURE = 1.0
 """Sigma of n blocks is taken as 1 + 1/n times what it seems: a level of few blocks is itself uncertain."""
-EACH_SIGMAS = 3.0
 EACH_SIGMAS = 3.0
 CUSUM_SLACK, CUSUM_LIMIT, CLIP = 0.5, 8.0, 3.0
 EFFECT = 1.04
 RECENT = 15
 """Tier 1: clipped CUSUM, and a median of the last 15 steps at least 4 % (and 3 sigma) above (facts 5.1)."""
+_PACE, _METRIC, _STEP = 1, 2, 3
+"""What is judged, the surest last."""
 
 
 class Slowdown(Detector):
@@ -38,6 +40,8 @@ class Slowdown(Detector):
     fifth at either end, which varies less than the median and shrugs off pauses just as well; sigma is the larger of the
     blocks' own MAD and what the spread and correlation of single steps give. The baseline learns from blocks without alarm
     alone, and anew in each attempt. ``data.detectable`` is the least change that would have been seen.
+    A run that is slow from its first step is seen where earlier runs of its configuration are known: its first three blocks
+    lie above the median of their paces by as much as above, and by 5 sigma of what lies between those runs.
     Known false positives: work that grows on purpose (a curriculum of longer sequences).
     """
 
@@ -60,6 +64,9 @@ class Slowdown(Detector):
         self._shared: deque[float] = deque(maxlen=KEPT)
         self._base = self._sigma = self._spread = math.nan
         self._learned = False
+        self._earlier = False
+        """Whether it is earlier runs that it is slower than."""
+        self._first: tuple[int, int] | None = None
         self._sum = 0.0
         self._since = 0
         self._hop = 0
@@ -68,12 +75,12 @@ class Slowdown(Detector):
     def step(self, step: Step, state: RankState, seconds: float) -> None:
         """A timed step."""
         if self.attempt.lead is state and state.steps > WARM_UP_STEPS:
-            self._take(3, step.time, step.step, seconds)
+            self._take(_STEP, step.time, step.step, seconds)
 
     def pace(self, step: Step, state: RankState, seconds: float) -> None:
         """The pace of logging."""
         if state.steps > WARM_UP_STEPS:
-            self._take(1, step.time, step.step, seconds)
+            self._take(_PACE, step.time, step.step, seconds)
 
     def sample(self, sample: Sample, meaning: Meaning) -> None:
         """A metric of the step time, or its inverse."""
@@ -82,7 +89,7 @@ class Slowdown(Detector):
             value = sample.value
             if meaning is Meaning.THROUGHPUT and value:
                 value = 1.0 / value
-            self._take(2, sample.time, sample.step if sample.step is not None else lead.step or 0, value)
+            self._take(_METRIC, sample.time, sample.step if sample.step is not None else lead.step or 0, value)
 
     def attempt_ended(self, end: AttemptEnded) -> None:
         """It is over."""
@@ -97,6 +104,7 @@ class Slowdown(Detector):
         if not 0 < seconds < math.inf:
             return
         value = math.log(seconds)
+        self._first = self._first or (time, step)
         self._newest.append(value)
         self._times.append((time, step))
         self._fresh.append(value)
@@ -118,7 +126,7 @@ class Slowdown(Detector):
             level = median(recent)
             if level - self._base >= max(math.log(EFFECT), EACH_SIGMAS * self._sigma * math.sqrt(BLOCK / RECENT)):
                 first = next((entry for entry in self._times if entry[0] >= self._since), self._times[-1])
-                self._episode = Episode(self, first[0], step=first[1])
+                self._episode = self._begun(first)
                 self._episode.suspect(time, **self._words(level))
 
     def _judge(self, time: int) -> None:
@@ -140,9 +148,14 @@ class Slowdown(Detector):
 
     def _confirm(self, time: int, levels: tuple[float, float]) -> None:
         if self._episode is None or self._episode.over:
-            self._episode = Episode(self, self._times[0][0], step=self._times[0][1])
+            self._episode = self._begun(self._times[0])
         if not self._episode.confirmed:
             self._episode.confirm(time, **self._words(sum(levels) / 2))
+
+    def _begun(self, seen: tuple[int, int]) -> Episode:
+        """An event from the step where it was seen, or from the first one where it was there before."""
+        began, step = self._first if self._earlier and self._first else seen
+        return Episode(self, began, step=step)
 
     def _calm(self, time: int, both: bool) -> None:
         episode = self._episode
@@ -182,18 +195,23 @@ class Slowdown(Detector):
         own = MAD_TO_SIGMA * mad(self._blocks) if count >= 2 * LEARN else 0.0
         sigma = max(self._spread / math.sqrt(BLOCK), own, SIGMA_FLOOR / math.sqrt(BLOCK))
         self._sigma = sigma * (1 + UNSURE / count)
-        usual = self.scene.expected.step_s
-        if first and usual and self._base - math.log(usual) > self._least():
-            # Slow from its first step, against earlier runs of the same configuration.
-            self._base = math.log(usual)
+        if first and self._basis != _METRIC:  # whose unit nobody knows
+            expected = self.scene.expected()
+            usual, apart = expected.step_s, SIGMAS * expected.step_sigma
+            if usual and self._base - math.log(usual) > max(self._least(), apart):
+                # Slow from its first step.
+                self._base, self._earlier = math.log(usual), True
 
     def _words(self, level: float) -> dict[str, object]:
         ratio = math.exp(level - self._base)
-        data = {
+        data: dict[str, object] = {
             "ratio": ratio,
             "before_s": math.exp(self._base),
             "now_s": math.exp(level),
             "detectable": math.exp(self._least()) - 1.0,
-            "basis": {1: "pace", 2: "metric", 3: "step"}[self._basis],
+            "basis": {_PACE: "pace", _METRIC: "metric", _STEP: "step"}[self._basis],
         }
-        return {"data": data, "title": f"Steps take {ratio:.2f} times as long as before"}
+        than = "in earlier runs of the same configuration" if self._earlier else "before"
+        if self._earlier:
+            data["against"] = "earlier runs"
+        return {"data": data, "title": f"Steps take {ratio:.2f} times as long as {than}"}

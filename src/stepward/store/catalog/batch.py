@@ -317,7 +317,8 @@ class Batch:
         for run in runs:
             self._finish(run)
         upsert(write, schema.projects, _projects(self._project, runs), keep=("created_at",))
-        upsert(write, schema.runs, runs, keep=("notes", "name_edited", "tags_edited", "created_at", "observed"))
+        kept = ("notes", "name_edited", "tags_edited", "created_at", "observed", "usual_step_s")
+        upsert(write, schema.runs, runs, keep=kept)
         for run_id, key in self._gone:
             table = schema.attempts.c
             write.execute(sa.delete(schema.attempts).where(table.run == run_id, table.key == key))

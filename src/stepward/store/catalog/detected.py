@@ -18,6 +18,7 @@ from stepward.store.catalog import schema
 from stepward.store.catalog.bounds import int64, maybe_int64, text, tree
 from stepward.store.catalog.changes import Change, Listener
 from stepward.store.catalog.database import Database, upsert
+from stepward.store.catalog.earlier import paces_before
 from stepward.store.catalog.events import WITHDRAWN
 from stepward.store.catalog.launches import Inside, nodes_of
 from stepward.store.catalog.reading import run_event
@@ -106,6 +107,17 @@ class DetectedEvents:
         table = schema.runs
         with self._database.write() as connection:
             connection.execute(sa.update(table).where(table.c.id == run).values(observed=table.c.changes))
+
+    def keep_pace(self, run: str, usual_step_s: float | None) -> None:
+        """Keep how long the steps of a run that is over took, for later runs of its kind."""
+        table = schema.runs
+        with self._database.write() as connection:
+            connection.execute(sa.update(table).where(table.c.id == run).values(usual_step_s=usual_step_s))
+
+    def earlier_paces(self, run: str) -> list[float]:
+        """Seconds a step of earlier runs of the same configuration, newest first, as far as they are known."""
+        with self._database.read() as connection:
+            return paces_before(connection, run)
 
     def over(self, runs: Sequence[str]) -> set[str]:
         """Those of ``runs`` that are over, or gone."""

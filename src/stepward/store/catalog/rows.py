@@ -37,6 +37,7 @@ def new_run(frame: CommittedFrame) -> Row:
         "step": None,
         "changes": 0,
         "observed": None,
+        "usual_step_s": None,
     }
 
 

@@ -44,6 +44,7 @@ runs = sa.Table(
         "changes", sa.BigInteger, nullable=False, server_default="0"
     ),  # grows with all that is said about the run
     sa.Column("observed", sa.BigInteger),  # ``changes`` of a run that was over when detectors had judged it to its end
+    sa.Column("usual_step_s", sa.Double),  # as detectors saw its newest attempt; NULL: too few steps, or not judged yet
     sa.Index("runs_by_start", "started_at", "id"),
     sa.Index("runs_by_project", "project", "started_at", "id"),
     sa.Index("runs_by_name", "name", "id"),

@@ -11,6 +11,7 @@ def upgrade() -> None:
     op.add_column("projects", sa.Column("retention_s", sa.Double))
     op.add_column("runs", sa.Column("changes", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("runs", sa.Column("observed", sa.BigInteger))
+    op.add_column("runs", sa.Column("usual_step_s", sa.Double))
     op.execute("UPDATE runs SET observed = changes")  # older runs are judged when somebody asks for it (reprocess)
     op.create_table(
         "ledgers",
