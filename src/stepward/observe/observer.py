@@ -16,14 +16,15 @@ from stepward.detect.rules import Rule
 from stepward.detect.scene import Expected
 from stepward.detect.signals import AttemptEnded, Detected, Signal, Tick
 from stepward.errors import StepwardError
-from stepward.ingest.protocols import FrameRows
+from stepward.ingest.protocols import CommittedFrame, FrameRows
 from stepward.model.frames import Logs
 from stepward.model.words import NODES_PROJECT
 from stepward.observe.expected import expected_of
 from stepward.observe.lines import LineReader, Place
 from stepward.observe.replay import AFTERMATH_US, Replay, attempt_of
 from stepward.observe.signals import RunSignals, attempt_end, clock_error, of_points, of_steps
-from stepward.store.catalog.detected import DetectedEvents, EventRow, event_id
+from stepward.store.catalog.detected import DetectedEvents, EndedAttempt, EventRow, event_id
+from stepward.store.catalog.rows import offset_of, truer_offset
 
 QUEUED_POINTS = 2_000_000
 """Points of frames that wait; beyond, frames are left out and their runs replayed."""
@@ -31,7 +32,7 @@ SECOND_S = 1.0
 SETTLED_US = 30_000_000
 """After so long without late signals a run that had some is replayed; after so long over, it is let go."""
 MAX_REPLAYS = 3
-"""Replays of a run that keeps being late, until it is over."""
+"""Replays of a run that keeps being late, until it is over; then it is replayed once more where anything was late."""
 
 JUDGED_AGAIN_POINTS = 500_000
 """A run with no more points than this is replayed once when it is over: a few seconds at most."""
@@ -49,11 +50,13 @@ class _Run:
         self.detection = Detection(run, rules, expected)
         self.conversion = RunSignals()
         self.place = Place()
-        self.shifts: dict[str, int] = {}
+        self.offsets: dict[str, int] = {}
+        """How far the clock of each writer is from ours, as the truest of its frames tells."""
         self.positions: dict[str, int] = {}
         self.keys: dict[str, int] = {}
         """Attempt key -> number in the order in which they were heard of; numbers for a watcher's choice alone."""
-        self.over: set[str] = set()
+        self.ends: dict[str, AttemptEnded] = {}
+        """Attempts that are over, as the detectors were told."""
         self.output = True
         self.stale = True
         """Whether it must be read from the stores before anything else."""
@@ -61,6 +64,8 @@ class _Run:
         self.touched_at = 0
         self.points = 0
         """Points that came live."""
+        self.fresh = False
+        """Whether anything came live since the run was last read."""
 
 
 class Observer:
@@ -199,17 +204,27 @@ class Observer:
         if frame.end <= watched.positions.get(frame.writer, 0):
             return
         watched.positions[frame.writer] = frame.end
-        shift = watched.shifts.setdefault(frame.writer, clock_error(frame.received_at - frame.sent_at))
+        shift = self._shift(watched, frame)
         source = frame.source
         watched.keys.setdefault(source.attempt, len(watched.keys))
         attempt = attempt_of(source.kind, source.attempt, watched.keys)
         watched.output |= _has_output(row)
         watched.points += 1 + (0 if row.points is None else len(row.points.value))
+        watched.fresh = True
         said: list[Detected] = []
         for signal in _signals(watched.conversion, attempt, row, shift):
             said += watched.detection.take(signal)
         watched.touched_at = self._clock()
         self._keep(watched, said)
+
+    def _shift(self, watched: _Run, frame: CommittedFrame) -> int:
+        """What to add to the times of a frame, as a replay will: a first frame that was long under way tells no clock."""
+        offset = offset_of(frame)
+        known = watched.offsets.get(frame.writer)
+        truer = watched.offsets[frame.writer] = offset if known is None else truer_offset(known, offset)
+        if known is not None and clock_error(truer) != clock_error(known):
+            watched.stale = True
+        return clock_error(truer)
 
     def look(self, now: int) -> None:
         """Once a second: output, ends, the passing of time, and what has to be read again."""
@@ -224,15 +239,29 @@ class Observer:
         except StepwardError as error:
             _log.warning("%s", error)
             return
-        for end in ends:
-            known = self._runs.get(end.run)
-            if known is not None and end.attempt not in known.over:
-                known.over.add(end.attempt)
-                signal = attempt_end(end.attempt, end.state, end.ended_at, end.reason)
-                told.setdefault(end.run, []).append(signal)
+        for run, signals in self._told_ends(ends).items():
+            told.setdefault(run, []).extend(signals)
         for watched in runs:
             signals = told.get(watched.run, [])
             self._guarded(watched.project, watched.run, partial(self._look, watched, signals, now, watched.run in over))
+
+    def _told_ends(self, ends: Sequence[EndedAttempt]) -> dict[str, list[Signal]]:
+        """Ends that are news, by run. A run of which one was told otherwise before is to be read again: in the order of what
+        happened there was but the one that stands now."""
+        found: dict[str, list[Signal]] = {}
+        standing: dict[str, dict[str, AttemptEnded]] = {run: {} for run in self._runs}
+        for end in ends:
+            if end.run in standing:
+                signal = attempt_end(end.attempt, end.state, end.ended_at, end.reason)
+                standing[end.run][end.attempt] = signal
+        for run, stands in standing.items():
+            watched = self._runs[run]
+            if any(stands.get(attempt) != signal for attempt, signal in watched.ends.items()):
+                watched.stale, watched.late_at = watched.replays < MAX_REPLAYS, self._clock()
+                watched.replays += 1
+            found[run] = [signal for attempt, signal in stands.items() if attempt not in watched.ends]
+            watched.ends = stands
+        return found
 
     def _of_nodes(self, runs: Sequence[_Run]) -> dict[str, list[Signal]]:
         """What the kernels of their nodes have told since the last look, by run."""
@@ -254,26 +283,28 @@ class Observer:
             to_the_end = over or ended
             hits = self._lines.hits(watched.project, watched.run, watched.place, keys, to_the_end=to_the_end)
             for hit in hits:
+                watched.fresh = True
                 said += watched.detection.take(hit)
         for signal in told:
+            watched.fresh = True
             said += watched.detection.take(signal)
         said += watched.detection.take(Tick(now))
         self._keep(watched, said)
         if watched.detection.late > watched.late:
             watched.late, watched.late_at = watched.detection.late, now
         quiet = now - max(watched.late_at, watched.touched_at) > SETTLED_US
-        if watched.late_at and (quiet or over) and watched.replays < MAX_REPLAYS + over:
-            watched.late_at = 0
-            watched.replays += 1
-            self._read(watched)
         if over and quiet:
-            if 0 < watched.points <= JUDGED_AGAIN_POINTS:
+            small = 0 < watched.points <= JUDGED_AGAIN_POINTS
+            if watched.fresh and (small or watched.late_at):
                 # Signals came as senders sent them; the record that stays is of the order in which things happened.
                 self._read(watched)
             self._keep(watched, watched.detection.take(Tick(now + AFTERMATH_US)))
             self._catalog.keep_pace(watched.run, watched.detection.usual_step_s)
             self._catalog.settle(watched.run)
             self._runs.pop(watched.run, None)
+        elif watched.late_at and (quiet or over) and watched.replays < MAX_REPLAYS:
+            watched.replays += 1
+            self._read(watched)
 
     def _read(self, watched: _Run) -> None:
         """Read a run from the stores: detectors begin anew, and what they say now is what stands."""
@@ -283,6 +314,7 @@ class Observer:
         said: dict[str, Detected] = {}
         # Asked first: what is committed while we read may come again, what is not read does come.
         watched.positions = self._replay.positions(watched.project, watched.run)
+        ends = self._catalog.ends([watched.run])
         signals = self._replay.signals(watched.project, watched.run, watched.conversion, watched.place)
         for signal in signals:
             if self._stopped.is_set():  # the next start reads it again
@@ -290,8 +322,9 @@ class Observer:
             for event in detection.take(signal):
                 said[event.id] = event
         watched.keys.update(self._catalog.attempts(watched.run))
-        watched.over |= {end.attempt for end in self._catalog.ends([watched.run])}
-        watched.stale, watched.late = False, detection.late
+        watched.ends = {end.attempt: attempt_end(end.attempt, end.state, end.ended_at, end.reason) for end in ends}
+        watched.stale, watched.fresh = False, False
+        watched.late, watched.late_at = detection.late, 0
         self._keep(watched, list(said.values()), only=True)
 
     def _keep(self, watched: _Run, said: Sequence[Detected], *, only: bool = False) -> None:

@@ -38,15 +38,12 @@ from stepward.store.catalog.rows import (
     new_attempt,
     new_run,
     new_source,
+    offset_of,
+    truer_offset,
     who_writes,
 )
 from stepward.store.catalog.stitching import NO_RANK, Stitching, newer, replaces
 
-CLOCK_SET_US = 60_000_000
-"""A source whose offset grew by more has had its clock set; less is the network."""
-VOUCHED_CLOCK_OFF_US = 10_000_000
-"""A watcher says little to each run, so that no later frame corrects an offset that was a busy server's delay; and the clocks of
-a cluster agree, for munge takes nobody's word whose clock does not."""
 _exits = msgspec.msgpack.Decoder(list[Exit])
 _encode = msgspec.msgpack.encode
 
@@ -177,14 +174,12 @@ class Batch:
     def _source(self, frame: CommittedFrame, attempt: Row) -> Row:
         who, key = frame.source, (frame.run, frame.writer, text(frame.source.attempt))
         row = self._sources.get(key)
-        offset = int64(frame.received_at - frame.sent_at)
-        if who.vouched_by and abs(offset) < VOUCHED_CLOCK_OFF_US:
-            offset = 0
+        offset = offset_of(frame)
         if row is None:
             row = self._sources[key] = new_source(key, offset)
             self._judge(frame.run, attempt["key"])
-        elif offset < row["offset_us"] or offset > row["offset_us"] + CLOCK_SET_US:
-            row["offset_us"] = offset
+        else:
+            row["offset_us"] = truer_offset(row["offset_us"], offset)
         row |= who_writes(who)
         row["last_seen"] = max(frame.received_at, row["last_seen"])
         heard = heard_at(frame)

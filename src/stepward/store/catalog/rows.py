@@ -11,6 +11,11 @@ from stepward.model.words import RunKind, SourceKind
 from stepward.store.catalog.bounds import MAX_LONG_TEXT, int32, int64, maybe_int64, text, tree
 
 Row = dict[str, Any]
+CLOCK_SET_US = 60_000_000
+"""A source whose offset grew by more has had its clock set; less is the network."""
+VOUCHED_CLOCK_OFF_US = 10_000_000
+"""A watcher says little to each run, so that no later frame corrects an offset that was a busy server's delay; and the clocks of
+a cluster agree, for munge takes nobody's word whose clock does not."""
 CLOCK_OFF_US = 1_000_000
 """Offsets below are the network, not the clock."""
 _KEPT_TAIL = 50
@@ -84,6 +89,17 @@ def heard_at(frame: CommittedFrame) -> int | None:
     if not said:
         return None
     return max(0, frame.received_at - max(0, frame.sent_at - max(said)))
+
+
+def offset_of(frame: CommittedFrame) -> int:
+    """How far the clock of a frame's source is behind the server's, as this frame tells; µs, its way included."""
+    offset = int64(frame.received_at - frame.sent_at)
+    return 0 if frame.source.vouched_by and abs(offset) < VOUCHED_CLOCK_OFF_US else offset
+
+
+def truer_offset(known: int, offset: int) -> int:
+    """Of what is known of how far a source's clock is behind the server's, and what a further frame says, the truer one."""
+    return offset if offset < known or offset > known + CLOCK_SET_US else known
 
 
 def corrected(sent: int, offset_us: int) -> int:
