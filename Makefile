@@ -68,7 +68,8 @@ bench: system
 docs: setup
 	$(BIN)/pytest tests/contract/test_docs.py
 
-lock:
+lock: setup
+	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate \
 	  --no-emit-index-url --upgrade -o requirements.lock
 
