@@ -4,6 +4,7 @@ Each rule is one function over a reading; it dismisses clues (with a reason, whi
 what follows from several of them together. The table ``EXPLAINS`` says which label's failure looks like which other's.
 """
 
+import re
 from collections.abc import Iterable
 
 from stepward.diagnose.clues import Clue, Kind, Role, clue
@@ -41,14 +42,17 @@ LASTING = frozenset(
     }
 )
 """Damage that an earlier attempt leaves to the next one."""
+_PID = re.compile(r"(?:\bpid[=:] ?|Killed process )(\d{1,9})\b")
+_LASTED = {"data_share", "loss_nan", "grad_nan", "loss_diverges", "save_time"}
+"""Rules that judge many lines of a run together: what they found went on, however the run ended."""
 RECOVERED_LINES = 2
 
 
 def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
-        _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown, _earlier_attempts,
-        _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _silent_ranks, _heartbeats,
+        _whose_process, _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown,
+        _earlier_attempts, _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _silent_ranks, _heartbeats,
         _unconfirmed_kill, _denied_by_metrics, _slow_is_not_dead,
     ):  # fmt: skip
         rule(reading)
@@ -87,6 +91,13 @@ def dismiss(clues: Iterable[Clue], why: str) -> None:
 
 def _live(reading: Reading, *labels: str) -> list[Clue]:
     return [one for one in reading.clues if one.dismissed is None and (not labels or one.label in labels)]
+
+
+def _whose_process(reading: Reading) -> None:
+    """Kernel and launcher name processes by number; whoever knows which rank that is knows whom they speak of."""
+    for one in reading.clues:
+        if one.kind in (Kind.KERNEL, Kind.LOG) and one.rank is None and (found := _PID.search(one.text)):
+            one.rank = reading.launcher.rank_of(one.node, int(found[1]))
 
 
 def _series(reading: Reading) -> None:
@@ -133,9 +144,7 @@ def _ended_well(reading: Reading) -> None:
         return
     measured = {one.label for one in _live(reading) if one.kind is Kind.METRICS and one.role is Role.ROOT}
     for one in _live(reading):
-        lasting = one.label in PERSISTENT and (
-            one.kind is Kind.METRICS or one.label in measured or one.rule in {"data_share", "loss_nan", "grad_nan"}
-        )
+        lasting = one.label in PERSISTENT and (one.kind is Kind.METRICS or one.label in measured or one.rule in _LASTED)
         shown = lasting or one.rule.startswith(PREFIX)
         if not shown:
             dismiss([one], "the run came to a normal end")
@@ -256,8 +265,10 @@ def _broke(one: Clue, rank: int | None, activity: Activity) -> bool:
 def _idle_rank(reading: Reading) -> None:
     """A rank that does not report the time-out of its peers, on a device that idles: it never got there."""
     silent = set(reading.launcher.silent())
-    for one in reading.statements:
-        if one.metric == "duty" and one.rank in silent and low_duty(one):
+    if not silent:
+        return
+    for one in [*reading.statements, *reading.metrics.idle_at_end()]:
+        if one.metric == "duty" and not one.tracked and one.rank in silent and low_duty(one):
             says = f"rank {one.rank} does nothing while the others wait for it"
             reading.clues.append(
                 clue("idle_rank", "hang_in_user_code", Kind.METRICS, one.line, says, role=Role.EITHER, more=0.9,

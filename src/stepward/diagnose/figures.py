@@ -44,6 +44,8 @@ _PART_OF = re.compile(
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Za-z])|;\s*")
 
 
+_ENDS = {"loss", "grad_norm"}
+"""Metrics whose last values say something that their course does not: whether they are numbers still."""
 _COORDINATES = {"rank", "step", "time", "t", "timestamp", "device", "gpu", "node", "host"}
 
 
@@ -237,8 +239,15 @@ def _columns(rows: Iterable[tuple[dict[str, Any], Line]]) -> list[Statement]:
     return [
         one
         for (name, rank, node, device), (values, line) in series.items()
-        for one in _course(name, values, line, (rank, node, device)) or _named(name, values, line, rank=rank, node=node)
+        for one in _both(name, values, line, (rank, node, device))
     ]
+
+
+def _both(name: str, values: list[float], line: Line, place: tuple[Any, Any, Any]) -> list[Statement]:
+    """A series as its course; as a named metric where it has none, or where its end has a meaning of its own."""
+    course = _course(name, values, line, place)
+    told = not course or course[0].metric in _ENDS
+    return [*course, *(_named(name, values, line, rank=place[0], node=place[1]) if told else ())]
 
 
 def _name(value: Any) -> str | None:

@@ -14,6 +14,8 @@ from stepward.diagnose.lines import Line
 from stepward.diagnose.tables import table
 
 _BLOCK = re.compile(r"^\W*(rank|host|exitcode|time|traceback)\s*:\s*(\S+)")
+_PROCESS = re.compile(r"(?:^|[\s:])([A-Za-z][\w.-]*):(\d+):\d+ \[\d+\](?:.*?\brank (\d+) nranks)?")
+_BLOCK_PID = re.compile(r"\(pid: (\d+)\)")
 _ELASTIC = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _EXIT = re.compile(r"(?:return code|exit(?:ed)?(?: with)?(?: exit)? ?code)[ =:]+(-?\d+)", re.IGNORECASE)
 _WORK = re.compile(
@@ -83,6 +85,8 @@ class Launcher:
         self.busy: dict[int | None, Activity] = {}
         self.fingerprints: dict[int, tuple[str, Line]] = {}
         self.world = 0
+        self.processes: dict[tuple[str | None, int], int] = {}
+        """(node, process id) -> rank, as far as lines tell."""
         self._block: dict[str, str] = {}
 
     def read(self, line: Line, *, progress: bool) -> None:
@@ -92,6 +96,8 @@ class Launcher:
         text, low = line.text, line.text.lower()
         if "exit" in low or "return code" in low or self._block or " : " in text:
             self._exits(line)
+        if "NCCL" in text and (found := _PROCESS.search(text)) and (found[3] or line.rank is not None):
+            self.processes[found[1], int(found[2])] = int(found[3]) if found[3] else line.rank or 0
         if "world" in low and (found := _WORLD.search(text)):
             self.world = max(self.world, min(int(found[1]), 1 << 20)) if len(found[1]) < 8 else self.world
         if "running collective" in text:
@@ -125,6 +131,8 @@ class Launcher:
             self._block[block[1]] = block[2]
             if block[1] == "exitcode" and re.fullmatch(r"-?\d{1,5}", block[2]):
                 rank = self._block.get("rank", "")
+                if rank.isdigit() and (process := _BLOCK_PID.search(line.body)):
+                    self.processes[self._block.get("host"), int(process[1])] = int(rank)
                 self.exits.append(
                     Exit(
                         int(block[2]),
@@ -145,6 +153,17 @@ class Launcher:
         known = self.ranks | (set(range(self.world)) if self.world <= 4096 else set())
         missing = sorted(known - self.reporters)
         return missing if len(missing) <= max(1, len(self.reporters) // 2) else []
+
+    def rank_of(self, node: str | None, process: int) -> int | None:
+        """The rank that a process of a node is; None where none, or ranks of several nodes, could be meant."""
+        if (node, process) in self.processes:
+            return self.processes[node, process]
+        ranks = {
+            rank
+            for (where, number), rank in self.processes.items()
+            if number == process and (node is None or where is None)
+        }
+        return ranks.pop() if len(ranks) == 1 else None
 
     def lagging(self) -> list[int]:
         """Ranks whose last enqueued collective is behind the others'."""

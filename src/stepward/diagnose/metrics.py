@@ -14,7 +14,8 @@ from stepward.detect.speed import DATA_WAIT_SHARE, behind, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, NEARLY_FULL, grows_to_limit, share
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
-from stepward.diagnose.peers import course_clues, slower
+from stepward.diagnose.losses import loss_clues
+from stepward.diagnose.peers import course_clues, last_idle, slower
 
 Judged = tuple[str, Role, float, str] | None
 _OF_NODES = {"thermal_power", "host_contention", "network_link"}
@@ -47,7 +48,11 @@ class Metrics:
             if judged:
                 label, role, more, says = judged
                 found.append(_clue(one, label, role, more, says))
-        return [*found, *self._between(), *course_clues(self.courses)]
+        return [*found, *self._between(), *course_clues(self.courses), *loss_clues(self.courses)]
+
+    def idle_at_end(self) -> list[Statement]:
+        """What single devices did last, where they idled while most others worked: they have no course to be judged by."""
+        return last_idle(self.courses)
 
     def denied(self) -> dict[str, str]:
         """Labels that a statement speaks against, and its text."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec import structs
+
 from stepward.detect.series import median, quantile
 from stepward.detect.speed import DATA_WAIT_SHARE, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, IDLE_DUTY
@@ -20,6 +22,8 @@ from stepward.diagnose.figures import Statement
 BLOCKS = 8
 LASTS = 2
 """Blocks that a weak sign must last."""
+LATE = 5
+"""Readings at the end of a course that say how it ended."""
 PRESSED = 20.0
 """Per cent of the time in which some task waits for the resource (PSI), as for single values."""
 WAITS_MUCH = 0.05
@@ -104,6 +108,25 @@ def slower(statements: Sequence[Statement]) -> bool:
     return sorted(whole)[-LASTS] >= SLOWER_STEPS * min(whole)
 
 
+def last_idle(statements: Sequence[Statement]) -> list[Statement]:
+    """Devices that did nothing in the last readings while most others were at work, as what was read last of each."""
+    ranks = _ranks_of_devices(statements)
+    ends = [
+        (one, median(finite)) for one in statements if one.metric == "duty" and (finite := _finite(one.values[-LATE:]))
+    ]
+    if len(ends) < 2 or median([value for _, value in ends]) < 100 * DUTY_LOW:
+        return []
+    return [
+        structs.replace(one, values=[value], unit="%", tracked=False,
+                        rank=one.rank if one.rank is not None else ranks.get((one.node or "", one.device or "")))
+        for one, value in ends if value < 100 * IDLE_DUTY
+    ]  # fmt: skip
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
 def _ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], int]:
     """The i-th rank of a node uses its i-th device."""
     ranks: dict[str, set[int]] = defaultdict(set)
@@ -124,7 +147,7 @@ def _ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], 
 def _blocks(values: Sequence[float]) -> list[float]:
     size = len(values) / BLOCKS
     parts = [values[int(at * size) : int((at + 1) * size)] for at in range(1, BLOCKS)]
-    finite = [[value for value in part if math.isfinite(value)] for part in parts]
+    finite = [_finite(part) for part in parts]
     return [median(part) for part in finite if part]
 
 
@@ -192,7 +215,7 @@ def _counted(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
 
 def _growth(values: Sequence[float]) -> float:
     """How far a counter came; a reset is no growth."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = _finite(values)
     return sum(max(0.0, after - before) for before, after in pairwise(finite))
 
 

@@ -66,6 +66,8 @@ _SAVED = re.compile(
 )
 _SAVE_STEMS = ("sav", "checkpoint", "ckpt", "snapshot")
 STALLED = 3.0
+PAUSED_AMONG = 20
+"""Rows from which on one that waits alone is told from the others."""
 LONGEST = 1500
 """Characters beyond which no trainer goes in a line of progress."""
 _NO_END = re.compile(r"\bnot\b|fail|error|cancel|kill|before|SIG|\bcrash", re.IGNORECASE)
@@ -175,7 +177,13 @@ class Progress:
         share = data_wait_share([row.time_s or 0 for row in rows], [row.data_s or 0 for row in rows])
         if share is None or len(rows) < 2 or share <= DATA_WAIT_SHARE:
             return []
-        last = max(rows, key=lambda row: row.data_s or 0).line
+        longest = max(rows, key=lambda row: row.data_s or 0)
+        others = [row for row in rows if row is not longest]
+        usual = data_wait_share([row.time_s or 0 for row in others], [row.data_s or 0 for row in others]) or 0.0
+        # One long wait among many short ones is a pause, whoever made it, and no loader that does not keep up.
+        if len(rows) >= PAUSED_AMONG and usual <= DATA_WAIT_SHARE:
+            return []
+        last = longest.line
         return [
             clue("data_share", "input_bound", Kind.LOG, last,
                  f"steps wait for data {share:.0%} of their time", more=1.0 if share > 0.4 else 0.0)

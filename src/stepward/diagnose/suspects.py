@@ -31,6 +31,7 @@ WAITED_FOR = frozenset({"collective_desync", "hang_in_user_code"})
 SEEN_AS = frozenset(
     {
         "cuda_kernel_fault",
+        "gpu_driver_firmware",
         "input_bound",
         "workload_imbalance",
         "user_code_index",
@@ -75,7 +76,10 @@ def _ranks(one: Ranked, anchors: list[Clue], ranked: list[Ranked], reading: Read
     if one.label in WAITED_FOR and not stacks and (silent := reading.launcher.silent()):
         return silent
     if one.label in PART:
-        return sorted(own | _seen_by(one, ranked, reading))
+        return sorted(own | _seen_by(one, ranked, reading)) or _on_node(anchors, reading)
+    # Where many see it in their numbers, who says it in words saw it first.
+    if len(own) > 1 and one.anchor.kind is Kind.LOG and one.anchor.rank is not None:
+        own = {clue.rank for clue in named if clue.rule == one.anchor.rule and clue.rank is not None}
     if len(own) > 1 and one.label not in WAITED_FOR:
         return []
     return [] if own == reading.launcher.ranks == {0} else sorted(own)
@@ -87,6 +91,15 @@ def _seen_by(one: Ranked, ranked: list[Ranked], reading: Reading) -> set[int]:
     found = {clue.rank for other in explained for clue in other.clues if clue.anchors}
     found |= {clue.rank for clue in reading.clues if clue.rule == "waits_least"}
     return {rank for rank in found if rank is not None}
+
+
+def _on_node(anchors: list[Clue], reading: Reading) -> list[int]:
+    """Ranks of the one node that a broken part is on: the silent one, the first that ended, else the only one there."""
+    nodes = {clue.node for clue in anchors if clue.node}
+    there = [rank for rank, node in sorted(reading.places.items()) if nodes == {node}]
+    silent = [rank for rank in reading.launcher.silent() if rank in there]
+    ended = [one.rank for one in reading.launcher.exits if one.rank in there]
+    return silent or [rank for rank in ended[:1] if rank is not None] or (there if len(there) == 1 else [])
 
 
 def _nodes(one: Ranked, anchors: list[Clue], ranks: list[int], reading: Reading) -> list[str]:
