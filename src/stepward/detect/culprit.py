@@ -91,7 +91,7 @@ def find_culprit(
     duty: Mapping[tuple[str, int | None], float],
     watchdogs: Watchdogs,
 ) -> Culprit:
-    """The rank that others wait for, by the first that tells (facts 4.1, 4.2 rules 4 and 7).
+    """The rank that others wait for, by the first that tells (thresholds 1, 2.1, 2.3).
 
     A process that is stopped; one that ended while others wait; ranks that are no longer heard of; the rank that did not
     join in its peers' watchdog lines; fewest steps; a phase of its own while most wait in a collective; an idle device

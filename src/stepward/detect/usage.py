@@ -8,7 +8,7 @@ from stepward.detect.series import median
 DUTY_LOW = 0.50
 """Below half its time at work an accelerator waits for something."""
 DUTY_BACK = 0.70
-"""Above this for two minutes it no longer does (facts 5.3)."""
+"""Above this for two minutes it no longer does (thresholds 5)."""
 HOST_BUSY = 0.80
 """From here on a host's processors are what is short (ours; a training host is mostly below a half)."""
 DUTY_DROP = 0.15

@@ -1,6 +1,6 @@
 """The detectors, one module a subject. Each class says its signal, method, thresholds with their source, and what fools it.
 
-"facts" in a docstring is the project's measured table of detectors; docs/detect.md repeats what users need of it.
+"thresholds 3" in a docstring is section 3 of docs/thresholds.md; docs/detect.md has what users need of them.
 """
 
 from stepward.detect.detectors.attempts import NoProgressRestart, RestartLoop, RunDetector, SchedulingDelay

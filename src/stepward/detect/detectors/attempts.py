@@ -17,7 +17,7 @@ from stepward.model.states import State
 
 UNSAVED = 3
 MANY, WITHIN_S = 5, 900.0
-"""Three attempts without a new checkpoint, or five in 15 minutes (facts 4.1)."""
+"""Three attempts without a new checkpoint, or five in 15 minutes (thresholds 1)."""
 WAITS_S = 1800.0
 _BAD = frozenset({State.FAILED, State.CRASHED, State.OOM, State.LOST})
 
@@ -73,7 +73,7 @@ class RestartLoop(RunDetector):
     """The run restarts again and again and gets nowhere.
 
     Signal: begin and bad end of attempts, checkpoints. Method: the third attempt in a row that ends badly without a new durable
-    checkpoint, or the fifth that begins within 15 minutes, confirms; the second bad end is suspected (facts 4.1).
+    checkpoint, or the fifth that begins within 15 minutes, confirms; the second bad end is suspected (thresholds 1).
     Known false positives: a person who restarts by hand while repairing.
     """
 
@@ -145,7 +145,7 @@ class RestartLoop(RunDetector):
 class NoProgressRestart(RunDetector):
     """An attempt resumes where the one before it did: nothing between them was saved.
 
-    Signal: ``resumed_step`` of attempts, or where nobody tells it their first step. Method: the same step twice (facts 4.1).
+    Signal: ``resumed_step`` of attempts, or where nobody tells it their first step. Method: the same step twice (thresholds 1).
     Known false positives: an attempt that was started over on purpose.
     """
 
@@ -191,7 +191,7 @@ class SchedulingDelay(RunDetector):
     """The job waited unusually long in its queue.
 
     Signal: seconds between submission and start. Method: beyond the 95th percentile of the same queue and size in 14 days
-    where that is known, beyond 30 minutes otherwise (facts 4.1).
+    where that is known, beyond 30 minutes otherwise (thresholds 1).
     Known false positives: a queue that is always long, while nothing is known of it.
     """
 

@@ -9,7 +9,7 @@ from stepward.detect.signals import AttemptEnded, Checkpoint, Hit, PhaseBegan, P
 from stepward.model.words import Phase
 
 SLOWER = 3.0
-"""A save that takes three times the median of the earlier ones (facts 4.1)."""
+"""A save that takes three times the median of the earlier ones (thresholds 1)."""
 SURE_S = 30.0
 """From this length on one such save is enough; shorter ones confirm by the second in a row."""
 LEAST_S = 2.0
@@ -26,7 +26,7 @@ class CheckpointStall(Detector):
     Signal: seconds that a checkpoint blocks the loop (phase, ``blocking_s``), the age of an open save, the age of an
     asynchronous one that is not durable. Method: blocking over three times the median of the earlier saves: suspected when it is
     reached, confirmed from 30 s on or by the second slow save in a row; an asynchronous save in flight for more than the
-    interval of checkpoints, as the table has it (facts 4.1). Root lines confirm.
+    interval of checkpoints, as the table has it (thresholds 1). Root lines confirm.
     Known false positives: a last checkpoint that also saves what others do not.
     """
 

@@ -10,7 +10,7 @@ from stepward.model.words import Phase
 
 SPAN = 100
 MOST = 3
-"""More than three compiles in 100 steps after the warm-up, or more than 10 % of the time (facts 4.1)."""
+"""More than three compiles in 100 steps after the warm-up, or more than 10 % of the time (thresholds 1)."""
 SHARE = 0.10
 LEAST_S = 0.01
 _COMPILE = Phase.COMPILE.value

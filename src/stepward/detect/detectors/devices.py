@@ -14,7 +14,7 @@ SURE = 3
 CLEAR = 2
 SIGMAS = 5.0
 IDLE_BINS = 10
-"""Ten minutes (facts 4.1)."""
+"""Ten minutes (thresholds 1)."""
 _Place = tuple[str, int | None]
 
 
@@ -54,7 +54,7 @@ class DutyCycle(Detector):
     of warm-up or of a confirmed hang do not count. Method: 15 % and 5 sigma below the median of one's own past minutes (at most
     30, those in alarm left out), three minutes in a row; all devices together where half of them or their mean dropped,
     single ones otherwise. Below 5 % on every device for ten minutes outside of a known phase is ``idle_accelerators``; one idle
-    device beside busy ones is a matter of hang and straggler (facts 4.1, 5.3).
+    device beside busy ones is a matter of hang and straggler (thresholds 1, 5).
     Known false positives: another, legitimately lighter stage of the same program.
     """
 

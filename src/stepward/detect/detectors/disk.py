@@ -10,7 +10,7 @@ from stepward.detect.signals import AttemptEnded, Checkpoint, Hit, Sample
 from stepward.detect.usage import NEARLY_FULL
 
 LOW = 0.10
-"""Less than 10 % free, or full within two checkpoint intervals at the present slope (facts 4.1)."""
+"""Less than 10 % free, or full within two checkpoint intervals at the present slope (thresholds 1)."""
 INTERVALS = 2
 AHEAD_S = 3600.0
 """Where no checkpoints are known."""
@@ -35,7 +35,7 @@ class _Disk:
 class DiskFilling(Detector):
     """A disk that the run writes to is nearly full, or soon will be.
 
-    Signal: ``system/disk/<label>/used`` and ``free``, lines labelled ``storage_full``. Method (facts 4.1): full within two
+    Signal: ``system/disk/<label>/used`` and ``free``, lines labelled ``storage_full``. Method (thresholds 1): full within two
     checkpoint intervals by a Theil-Sen slope over the last thirty samples, three times in a row, or a root line, or less
     than 3 % free confirm; below 10 % free is suspected, and stays so while nothing is written: many disks live like that.
     Known false positives: a disk that somebody cleans by a timer.

@@ -41,7 +41,7 @@ def _how(end: RankEnded) -> str:
 class Crash(Detector):
     """A rank ended badly and the attempt with it.
 
-    Signal: ends of ranks and of the attempt, lines with their roles. Method: the first bad end by time (facts 4.1),
+    Signal: ends of ranks and of the attempt, lines with their roles. Method: the first bad end by time (thresholds 1),
     unless that rank's lines are only echoes of somebody else's failure and another rank's are not (4.2 rule 5), or other
     ranks had not been heard of since well before. A rank that its launcher stopped (SIGTERM) may be heard of before the one
     that died: an end of another kind within 2 s takes its place. An end
@@ -163,7 +163,7 @@ class OutOfMemory(Detector):
     """Memory of a device or of the host ran out.
 
     Signal: lines labelled ``gpu_oom`` or ``host_oom``, the counters of memory kills, the state ``oom``. Method: a root line, a
-    counter that rose, or the state confirm (facts 4.1, 4.2 rule 10: a bare SIGKILL is not memory until somebody says so);
+    counter that rose, or the state confirm (thresholds 1, 2.5: a bare SIGKILL is not memory until somebody says so);
     a line that may be a cause or not is suspected until then. One event an attempt.
     Known false positives: a kill of another process in the same cgroup.
     """
@@ -244,8 +244,8 @@ class OutOfMemory(Detector):
 class Preemption(Detector):
     """The resources were taken away.
 
-    Signal: lines labelled ``preemption``, the state ``preempted``, SIGTERM on two ranks or more within 2 s (facts 4.1). Method: a
-    root line or the state confirm at once; anything else is suspected until the attempt's state is known.
+    Signal: lines labelled ``preemption``, the state ``preempted``, SIGTERM on two ranks or more within 2 s (thresholds 1). Method:
+    a root line or the state confirm at once; anything else is suspected until the attempt's state is known.
     Known false positives: a notice that was taken back.
     """
 

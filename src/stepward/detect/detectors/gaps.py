@@ -7,7 +7,7 @@ from stepward.detect.signals import AttemptEnded, Heartbeat, Sample
 from stepward.model.words import HEARTBEAT_S
 
 MISSED = 3
-"""Scrapes in a row (facts 4.1); a few in a hundred are missed anyway, so that twice as many confirm."""
+"""Scrapes in a row (thresholds 1); a few in a hundred are missed anyway, so that twice as many confirm."""
 LEAST_S = 10.0
 LOOK_S = 10.0
 _SEEN = frozenset({Meaning.DUTY, Meaning.DEVICE_MEMORY_USED, Meaning.DEVICE_CLOCK})

@@ -29,7 +29,7 @@ class Hang(Detector):
 
     Signal: the end of steps, points logged for new steps, heartbeats' ``progress_at``, begin and end of long phases.
     Method: silence since the last progress of the rank that is furthest back, against a limit that the attempt's own pace
-    and pauses set (facts 4.1, 5.3); by phase: ten minutes for init, restore, compile, the first five steps, and the
+    and pauses set (thresholds 1, 5); by phase: ten minutes for init, restore, compile, the first five steps, and the
     first checkpoint or evaluation. Pauses that were always announced by their phases count only while one is open.
     Confirmed by continued silence while somebody still hears of the run; if nobody does, it stays suspected, for a
     network or a server may be at fault.

@@ -26,16 +26,16 @@ LABELS = frozenset(
 _GROUP = dict.fromkeys(("gpu_memory_ecc", "gpu_off_bus", "gpu_driver_firmware", "nvlink_fabric"), "device")
 """A device that dies says so in many ways: these labels at one place are one event, named by the first that is sure."""
 SAME_S = 300.0
-"""Lines of one kind from one place within five minutes are one event (facts 2.1, 4.2 rule 8)."""
+"""Lines of one kind from one place within five minutes are one event (thresholds 1, 2.4)."""
 DOUBT_S = 600.0
 """A line that may be a cause or not, and that nothing follows, is withdrawn after this."""
 _WORDS = re.compile(r"[A-Za-z0-9][\w-]*(?:\.[\w-]+)*")
 _PEER = re.compile(r"\bpeer:? \[?([0-9A-Fa-f.:]*[0-9A-Fa-f]|[\w.-]*\w)")
-"""Whom a library's line names as the other end of a connection (facts 4.2 rule 6: the peer is the suspect)."""
+"""Whom a library's line names as the other end of a connection (thresholds 2.2: the peer is the suspect)."""
 CORRECTED_TIMES, CORRECTED_LEAST = 10.0, 50.0
 LINK_TIMES, LINK_LEAST = 20.0, 50.0
 RISES = 3
-"""Corrected errors beyond 10 times, errors of a link beyond 20 times the median of the others (facts 4.1), and at least
+"""Corrected errors beyond 10 times, errors of a link beyond 20 times the median of the others (thresholds 1), and at least
 fifty in five minutes: one error beside none is no rate. Growth at three looks confirms."""
 RATE_S = 300.0
 THROTTLED_S = 60.0
@@ -73,7 +73,7 @@ class HardwareFault(Detector):
     """A device, a link, a file system or a host is broken or held down.
 
     Signal: lines of the kernel, the driver and the libraries by their label and role; counters of memory errors, link errors,
-    devices that do not answer; throttle flags and clocks. Method (facts 4.1, 4.2): a root line confirms at once, a line that may
+    devices that do not answer; throttle flags and clocks. Method (thresholds 1, 2): a root line confirms at once, a line that may
     be a cause or not is suspected, and confirmed by another signature or counter from the same place; a line that only
     confirms (corrected errors, a pending remap) never begins an event. Uncorrectable errors by one confirm. Corrected ones
     beyond ten times the median of the others are suspected, links beyond twenty, and confirmed when they go on. Throttled

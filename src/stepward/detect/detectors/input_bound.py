@@ -15,7 +15,7 @@ CLEAR = 10
 """Looks without it that end it: stalls may be periodic."""
 BIN_S = 60.0
 SUSPECT_BINS, SURE_BINS, BACK_BINS = 2, 5, 2
-"""Minutes of low duty that are suspected and that confirm, and minutes that end it (facts 5.3)."""
+"""Minutes of low duty that are suspected and that confirm, and minutes that end it (thresholds 5)."""
 _DATA = Phase.DATA_WAIT.value
 
 
@@ -45,9 +45,9 @@ class InputBound(Detector):
     """Steps wait for data more than 20 % of their time, or accelerators idle half of it while their hosts are busy.
 
     Signal: phase ``data_wait`` (any clock: it is the host that waits). Method: share over ten steps in a row, twice in a row
-    (facts 4.1: 20 steps), a rank at a time; one event, which names ranks only where at most half of them wait. Where no step
+    (thresholds 1: 20 steps), a rank at a time; one event, which names ranks only where at most half of them wait. Where no step
     tells its waits: mean duty of all devices below 50 % while the mean host's processors are beyond 80 %, five minutes in a row;
-    over when the duty is above 70 % for two (facts 4.1, 5.3). Minutes with an announced pause or a hang do not count.
+    over when the duty is above 70 % for two (thresholds 1, 5). Minutes with an announced pause or a hang do not count.
     Known false positives: a first pass over data that later comes from a cache; steps of a few milliseconds; hosts that
     are busy with something else (then it is contention, and still what holds the accelerators up).
     """

@@ -35,7 +35,7 @@ class NonFinite(Detector):
     """Loss or gradients are no numbers any more.
 
     Signal: loss and gradient norm of every rank; lines labelled ``numerics_nan``. Method: the first loss that is not finite is
-    suspected, the second in a row, another rank's or a root line confirms; a gradient norm needs five in a row (facts 4.1:
+    suspected, the second in a row, another rank's or a root line confirms; a gradient norm needs five in a row (thresholds 1:
     loss scalers skip steps). The step is the first bad one: the target of a rewind. Ranks are named where the first bad step
     is that of fewer than half of the ranks that log.
     Known false positives: a loss that is undefined by design (an empty batch).
@@ -138,7 +138,7 @@ class _Spread:
 class LossSpike(Detector):
     """The loss jumped, and came back or did not.
 
-    Signal: loss and gradient norm of the lowest rank that logs them. Method (facts 4.1, 5.3): the logarithm of the loss over
+    Signal: loss and gradient norm of the lowest rank that logs them. Method (thresholds 1, 5): the logarithm of the loss over
     its own trend (a mean over some 20 samples), above the median + 8 MAD of the last 200, is suspected; with a gradient norm
     above ten times its median within 3 steps, or, where none is logged so near, three samples in a row or one far above,
     it is confirmed when it comes back within 200 steps, and is a divergence when it does not. The smoothed loss diverges by

@@ -10,7 +10,7 @@ from stepward.detect.signals import AttemptEnded, Sample
 from stepward.detect.usage import NEARLY_FULL
 
 AHEAD_S = 1800.0
-"""Full within 30 minutes at the present slope (facts 4.1)."""
+"""Full within 30 minutes at the present slope (thresholds 1)."""
 BIN_S = 30.0
 BINS = 40
 LEAST_BINS = 8
@@ -47,7 +47,7 @@ class MemoryGrowth(Detector):
     """Memory use rises steadily and would be full within 30 minutes.
 
     Signal: used memory of devices, hosts and the job's cgroup against their totals. Method: largest use a half minute, up to
-    twenty minutes of them; Theil-Sen slope extrapolated to the limit (facts 4.1); four fifths of them rise; growth of
+    twenty minutes of them; Theil-Sen slope extrapolated to the limit (thresholds 1); four fifths of them rise; growth of
     3 % of the limit; three times in a row confirm. The first two minutes of an attempt do not count.
     Known false positives: a pool that grows to a set size (a cache, an allocator's arena).
     """

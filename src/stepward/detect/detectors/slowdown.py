@@ -11,7 +11,7 @@ from stepward.detect.signals import AttemptEnded, Sample, Step
 from stepward.detect.speed import SIGMA_FLOOR, SIGMAS, SLOWER
 
 BLOCK = 30
-"""Steps whose level counts as one (facts 5.1)."""
+"""Steps whose level counts as one (thresholds 3)."""
 HOP = 10
 """Steps between two looks at the newest two blocks."""
 TRIM = 0.2
@@ -25,7 +25,7 @@ EACH_SIGMAS = 3.0
 CUSUM_SLACK, CUSUM_LIMIT, CLIP = 0.5, 8.0, 3.0
 EFFECT = 1.04
 RECENT = 15
-"""Tier 1: clipped CUSUM, and a median of the last 15 steps at least 4 % (and 3 sigma) above (facts 5.1)."""
+"""Tier 1: clipped CUSUM, and a median of the last 15 steps at least 4 % (and 3 sigma) above (thresholds 3)."""
 _PACE, _METRIC, _STEP = 1, 2, 3
 """What is judged, the surest last."""
 
@@ -34,7 +34,7 @@ class Slowdown(Detector):
     """The steps of the lead rank became slower than its own past.
 
     Signal: step time less announced pauses, of the lowest rank; without timed steps a metric of step time or throughput, or
-    the pace of logging. Log scale. Method (facts 5.1): tier 1 suspects by a CUSUM of clipped z (k 0.5, h 8) whose effect is
+    the pace of logging. Log scale. Method (thresholds 3): tier 1 suspects by a CUSUM of clipped z (k 0.5, h 8) whose effect is
     at least max(4 %, 3 sigma) over the last 15 steps; tier 2 confirms when two blocks of 30 steps in a row lie, together,
     above max(5 %, 5 sigma) of the run's own blocks, and each above max(4 %, 3 sigma). A block's level is its mean without a
     fifth at either end, which varies less than the median and shrugs off pauses just as well; sigma is the larger of the

@@ -11,7 +11,7 @@ from stepward.detect.speed import BEHIND, BEHIND_OWN, BEHIND_PEER, BEHIND_Z, RAN
 from stepward.model.words import Phase
 
 WINDOW = 20
-"""Steps whose median counts as one (facts 5.2)."""
+"""Steps whose median counts as one (thresholds 4)."""
 WINDOWS = 3
 """Windows in a row that confirm."""
 CLEAR = 2
@@ -51,7 +51,7 @@ class Straggler(Detector):
     and only against its own past: in a synchronous job all are equal and nothing can be localised.
     Method: median of 20 steps a rank, log ratio to the ranks' median, MAD over ranks with a floor of 1 %, z >= 4 in three
     windows in a row, and a ratio of 1.10, or of 1.08 once a rank's own past takes the lasting differences between ranks out
-    (facts 5.2). Where two modes are apart by more than 0.2 and the smaller holds 10 %, the lower quartile is the
+    (thresholds 4). Where two modes are apart by more than 0.2 and the smaller holds 10 %, the lower quartile is the
     reference. Of two ranks one is behind by 1/0.75, or against their past. Ranks of one node share an event; data ``scope`` is
     ``node`` where most of its ranks stand out. Up to four ranks of one host that only its clock times compete for its
     processors: they are held against their own past alone, and for a minute at least.
