@@ -18,10 +18,12 @@ FAULTS = ["slow_rank", "nan_all", "gpu_oom", "deadlock"] if FULL else ["gpu_oom"
 SETTLE_S = 120.0
 
 JOB = """
-import sys, time
+import os, sys, time
 import stepward as sw
 run = sw.init()
 for i in range(int(sys.argv[1])):
+    while i == 30 and sys.argv[2:] and not os.path.exists(sys.argv[2]):
+        time.sleep(0.1)
     with run.step(i):
         time.sleep(0.1)
     run.log({"loss": float("nan") if i >= 60 else 2.0 - i / 100, "queue": float(i)}, step=i)
@@ -73,10 +75,13 @@ class Lab:
     def events(self, run, *more):
         return self.json("events", run, "--format", "json", *more)
 
-    def launch(self, key, steps=200):
+    def launch(self, key, *gate, steps=200):
+        """Start a run; with a ``gate`` it goes on beyond step 30 only once that file is there."""
         command = [sys.executable, "-m", "stepward", "run", "--run", key, "--name", key, "--"]
         return subprocess.Popen(
-            [*command, sys.executable, str(self.job), str(steps)], env=self.env, stdout=subprocess.DEVNULL
+            [*command, sys.executable, str(self.job), str(steps), *map(str, gate)],
+            env=self.env,
+            stdout=subprocess.DEVNULL,
         )
 
     def until(self, found, what):
@@ -179,14 +184,17 @@ def test_rules_of_people_hold_for_live_and_stored_runs(lab, tmp_path):
         lab.same_again(run)
         return [event["title"] for event in lab.events(run, "--type", "rule")]
 
-    job = lab.launch("ruled")
+    gate = tmp_path / "gate"
+    job = lab.launch("ruled", gate)
     lab.until(lambda: lab.ask("show", "ruled", check=False).returncode == 0, "the run")
     lab.ask("project", "rules", "default", str(right))
     try:
         (event,) = lab.until(lambda: lab.events("ruled", "--type", "rule"), "the rule's event")
+        gate.touch()
         assert (event["title"], event["severity"], event["step"]) == ("long queue", "info", 6)
         assert ruled("late") == ["long queue"]
     finally:
+        gate.touch()
         job.wait(120)
         lab.ask("project", "rules", "default", "/dev/null")
     assert ruled("late") == []

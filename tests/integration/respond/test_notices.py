@@ -95,20 +95,15 @@ class Lab:
         self.process.send_signal(number)
         self.process.wait(timeout=120)
 
+    def start_crash(self, name, gate):
+        """A run that fails as soon as the file ``gate`` is there."""
+        wrapper = [sys.executable, "-m", "stepward", "run", "--name", name, "--"]
+        code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)\nraise ValueError"
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([*wrapper, sys.executable, "-c", code], env=self.env, **quiet)
+
     def crash(self, name):
-        command = [
-            sys.executable,
-            "-m",
-            "stepward",
-            "run",
-            "--name",
-            name,
-            "--",
-            sys.executable,
-            "-c",
-            "raise ValueError",
-        ]
-        subprocess.run(command, env=self.env, capture_output=True, timeout=120)
+        assert self.start_crash(name, self.folder).wait(120) == 1
 
 
 @pytest.fixture(scope="module")
@@ -152,19 +147,22 @@ def test_a_message_arrives_through_failure_death_and_kill_9(lab, receiver):
     lab.client.delete_notice_route("hook")
 
 
-def test_many_runs_are_one_message_and_what_is_silenced_is_none(lab, receiver):
+def test_many_runs_are_one_message_and_what_is_silenced_is_none(lab, receiver, tmp_path):
     url = f"http://127.0.0.1:{receiver.port}/"
     lab.client.put_notice_route(NoticeRoute(name="calm", kind="webhook", url=url, group_s=12))
     quiet = lab.client.silence(NewSilence(for_s=600, type="failed"))
     lab.client.silence(NewSilence(for_s=600, type="crash"))
     lab.client.put_notice_route(NoticeRoute(name="none", kind="webhook", url=url, group_s=0))
+    # The second is ready to fail, so that it does within the time of the first one's message on any machine.
+    second = lab.start_crash("two", tmp_path / "gate")
     lab.crash("one")
     _wait(lambda: [one for one in lab.client.notices() if one.route == "none" and one.state == "silenced"])
     lab.client.delete_notice_route("none")
     for silence in lab.client.silences():
         lab.client.end_silence(silence.id)
     assert quiet.id not in {silence.id for silence in lab.client.silences()}
-    lab.crash("two")
+    (tmp_path / "gate").touch()
+    assert second.wait(120) == 1
     _wait(lambda: receiver.got)
     (_, _, body) = receiver.got[0]
     assert "one" in body["text"] and "two" in body["text"] and len(body["blocks"]) == 2
