@@ -197,6 +197,15 @@ def test_the_cgroup_counts_a_kill_and_the_rank_is_the_one_killed():
     assert event.ranks == (1,)
 
 
+def test_a_kill_elsewhere_on_the_node_is_no_part_of_what_comes_later():
+    signals = [start(2), *(sample(10 * n, "system/host/oom_kills", float(n > 2), node="n00") for n in range(30))]
+    assert [one.certainty for one in detect(signals, 100)] == ["suspected", "withdrawn"]
+    signals.append(RankEnded(at(300), "a", 1, None, "SIGKILL"))
+    said = detect([*signals, AttemptEnded(at(303), "a", "oom")], 320)
+    (event,) = confirmed(said, "oom")
+    assert (event.ranks, event.started_at >= at(300)) == ((1,), True)
+
+
 def test_three_bad_ends_without_a_checkpoint_are_a_loop():
     signals = []
     for number in range(3):

@@ -11,6 +11,8 @@ from stepward.model.states import State
 
 TOLD_S = 10.0
 """A rank's bad end that nothing else explains within this time is a crash."""
+DOUBT_S = 60.0
+"""A suspicion of memory that nobody takes up within this time (six samples of an agent) was none."""
 TOGETHER_S = 2.0
 """SIGTERM on two ranks or more within 2 s: somebody takes the job away."""
 _ASKED = frozenset({"SIGTERM", "SIGINT", "SIGKILL"})
@@ -164,7 +166,8 @@ class OutOfMemory(Detector):
 
     Signal: lines labelled ``gpu_oom`` or ``host_oom``, the counters of memory kills, the state ``oom``. Method: a root line, a
     counter that rose, or the state confirm (thresholds 1, 2.5: a bare SIGKILL is not memory until somebody says so);
-    a line that may be a cause or not is suspected until then. One event an attempt.
+    a line that may be a cause or not is suspected until then, and so is a kill somewhere on the node; a minute without
+    another word, and it was about somebody else. One event an attempt.
     Known false positives: a kill of another process in the same cgroup.
     """
 
@@ -239,13 +242,25 @@ class OutOfMemory(Detector):
             self._episode.confirm(time, data=data, **where)
         elif first:
             self._episode.suspect(time, data=data, **where)
+            self.scene.alarms.at(time + int(DOUBT_S * US), self._doubt)
+
+    def _doubt(self, now: int) -> None:
+        """Nobody has said more: what comes later is another story."""
+        episode = self._episode
+        if episode is None or episode.confirmed or episode.over:
+            return
+        if now - episode.event.detected_at >= int(DOUBT_S * US):
+            episode.withdraw(now)
+            self._episode = None
+            self._ranks.clear()
+            self._nodes.clear()
 
 
 class Preemption(Detector):
     """The resources were taken away.
 
-    Signal: lines labelled ``preemption``, the state ``preempted``, SIGTERM on two ranks or more within 2 s (thresholds 1). Method:
-    a root line or the state confirm at once; anything else is suspected until the attempt's state is known.
+    Signal: lines labelled ``preemption``, the state ``preempted``, SIGTERM on two ranks or more within 2 s (thresholds 1).
+    Method: a root line or the state confirm at once; anything else is suspected until the attempt's state is known.
     Known false positives: a notice that was taken back.
     """
 
