@@ -5,6 +5,7 @@ one of a test's own.
 """
 
 import contextlib
+import glob
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from stepward.clusters.fleet import Fleet
+from stepward.clusters.providers.local import daemons, processes
 from stepward.clusters.providers.local.needs import is_usable
 from stepward.clusters.reading import spec_of
 from stepward.clusters.spec import ClusterSpec
@@ -91,6 +93,22 @@ class Lab:
             self.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
         return not out
 
+    @contextlib.contextmanager
+    def configured(self, *lines: str) -> Iterator[None]:
+        """Around what wants other settings: lines more in slurm.conf, and a controller that has read them."""
+        before = Path(self.conf).read_text()
+        try:
+            self._restarted_with("\n".join([before, *lines, ""]))
+            yield
+        finally:
+            self._restarted_with(before)
+
+    def _restarted_with(self, conf: str) -> None:
+        Path(self.conf).write_text(conf)
+        processes.end(daemons.running(self.provider.record, self.provider.layout, "slurmctld"), grace_s=20)
+        self.provider.supervise()
+        self.wait(lambda: "is UP" in self.run("scontrol", "ping", check=False))
+
     def impatient(self) -> str:
         """A slurm.conf for commands that ask a controller which is dead on purpose: they give up after 2 s, not 10."""
         path = f"{self.folder}/run/impatient.conf"
@@ -144,13 +162,14 @@ def slurm_cluster(_shared_slurm_cluster: Lab) -> Iterator[Lab]:
 def _end_orphans(base: Path) -> None:
     """End the clusters of test processes that were killed and could not end them."""
     root = next((folder for folder in base.parents if folder.name.startswith("pytest-of-")), base)
-    for owner in [*root.glob(f"*/slurm*/{OWNER}"), *root.glob(f"*/popen-*/slurm*/{OWNER}")]:
-        if Path("/proc", owner.read_text()).exists():
-            continue
-        fleet = Fleet(str(owner.parent), lambda: time.time_ns() // 1000)
-        for name in fleet.records.names():
-            # Another process of the tests may be at it.
-            with contextlib.suppress(StepwardError):
+    # Not by pathlib: pytest removes old folders of other processes while this looks through them.
+    for owner in [*glob.glob(f"{root}/*/slurm*/{OWNER}"), *glob.glob(f"{root}/*/popen-*/slurm*/{OWNER}")]:
+        # Another process of the tests may be at it.
+        with contextlib.suppress(StepwardError, FileNotFoundError):
+            if Path("/proc", Path(owner).read_text()).exists():
+                continue
+            fleet = Fleet(os.path.dirname(owner), lambda: time.time_ns() // 1000)
+            for name in fleet.records.names():
                 fleet.operations.wait(fleet.delete(name).id, 60)
 
 

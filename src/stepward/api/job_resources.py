@@ -1,6 +1,6 @@
 """Slurm's records of jobs as the API's JSON."""
 
-from stepward.model.jobs import Job, JobAttempt
+from stepward.model.jobs import Job, JobAttempt, JobFacts
 from stepward.model.resources import instant, number
 from stepward.model.states import signal_name
 from stepward.orchestrators.slurm.reasons import job_words
@@ -11,40 +11,19 @@ def job_resource(job: SlurmJob, cluster: str, run: str | None) -> Job:
     """A job; its launches are added where they are asked for."""
     words = job_words(job)
     return Job(
-        id=job.id,
+        **{name: getattr(job, name) for name in JobFacts.__struct_fields__},
         cluster=cluster,
-        name=job.name,
-        user=job.user,
-        account=job.account,
-        partition=job.partition,
-        qos=job.qos,
-        state=job.state,
-        slurm_state=job.slurm_state,
         held=job.held,
-        reason=job.reason,
         reason_words=words.meaning if words else "",
         advice=words.advice if words else "",
         nodes=list(job.nodes),
-        node_count=job.node_count,
-        cpus=job.cpus,
-        tres=job.tres,
         submitted_at=_instant(job.submitted_at),
         eligible_at=_instant(job.eligible_at),
         expected_start_at=_instant(job.expected_start_at),
         started_at=_instant(job.started_at),
         ended_at=_instant(job.ended_at),
         time_limit_s=None if job.time_limit_s is None else number(job.time_limit_s),
-        restarts=job.restarts,
-        requeue=job.requeue,
-        exit_code=job.exit_code,
         signal=_signal(job),
-        dependency=job.dependency,
-        features=job.features,
-        command=job.command,
-        workdir=job.workdir,
-        stdout=job.stdout,
-        stderr=job.stderr,
-        comment=job.comment,
         run=run,
     )
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Annotated, Literal
 
+import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
@@ -104,8 +105,7 @@ def get_job(request: AnyRequest, parts: Given, who: Who, cluster: FromPath[str],
     queue = parts.queues.of(cluster)
     found = _one(queue, job)
     resource = _resources(parts, who, queue, [found])[0]
-    resource.attempts = _attempts(queue, found)
-    return answer(request, resource)
+    return answer(request, msgspec.structs.replace(resource, attempts=_attempts(queue, found)))
 
 
 @get("/api/v1/clusters/{cluster:str}/jobs/{job:str}/logs", operation_id="get_job_logs", sync_to_thread=True)

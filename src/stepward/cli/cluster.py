@@ -27,8 +27,10 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a clu
 POLL_S = 0.2
 
 
-@app.command()
-def create(
+@app.command("update", help="Make a cluster what the whole specification says; running jobs go on.")
+@app.command("create", help="Make a cluster, or go on with one that was half made.")
+def make(
+    context: typer.Context,
     file: FileOption,
     *,
     name: NameOption = None,
@@ -36,30 +38,18 @@ def create(
     wait: WaitOption = True,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Make a cluster, or go on with one that was half made."""
-    client, named, spec = _meant(file, name)
+    """What ``create`` and ``update`` are: both take the whole specification."""
+    from stepward.clusters.naming import cluster_name, default_name
+
+    spec = _checked(file)
+    named = cluster_name(name or default_name(spec["display_name"]))
+    client, exists = connect(), context.info_name == "update"
+    if exists:
+        client.cluster(named)
     if dry_run:
         _show_plan(client.plan_cluster(named, spec), output)
     else:
-        _follow(client, client.create_cluster(named, spec), wait, output)
-
-
-@app.command()
-def update(
-    file: FileOption,
-    *,
-    name: NameOption = None,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = True,
-    output: FormatOption = Format.TABLE,
-) -> None:
-    """Make a cluster what the whole specification says; running jobs go on."""
-    client, named, spec = _meant(file, name)
-    client.cluster(named)
-    if dry_run:
-        _show_plan(client.plan_cluster(named, spec), output)
-    else:
-        _follow(client, client.update_cluster(named, spec), wait, output)
+        _follow(client, (client.update_cluster if exists else client.create_cluster)(named, spec), wait, output)
 
 
 @app.command()
@@ -121,15 +111,6 @@ def validate(file: FileOption, output: FormatOption = Format.TABLE) -> None:
         write_csv([Column(name, _field(name)) for name in ("path", "line", "message")], problems)
     if problems:
         raise typer.Exit(2)
-
-
-def _meant(file: str, name: str | None) -> tuple[Client, str, dict[str, Any]]:
-    """The server, the cluster's name and its specification, which is checked before the server is asked."""
-    from stepward.clusters.naming import cluster_name, default_name
-
-    spec = _checked(file)
-    named = cluster_name(name or default_name(spec["display_name"]))
-    return connect(), named, spec
 
 
 def _field(name: str) -> Callable[[dict[str, Any]], Any]:

@@ -23,17 +23,22 @@ class JobAttempt(msgspec.Struct, kw_only=True):
     signal: str | None = None
 
 
-class Job(msgspec.Struct, kw_only=True):
-    """A job of a cluster.
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What Slurm says of a job in the same form inside of the house and in its JSON.
 
-    ``id`` is as people write it: ``42``, ``42_7``, ``42_[1-9%2]`` for tasks of an array that wait together, ``42+1``.
-    ``state`` is ours, ``slurm_state`` Slurm's. ``reason_words`` and ``advice`` say what ``reason`` means and what to do.
-    ``run`` is the id of the run that watches or joined it. ``tres`` is what it has or asks for. ``time_limit_s`` is
-    "Infinity" for none. ``attempts`` are there where one job is asked for, and accounting knows them.
+    Attributes:
+        id: as people write it: ``42``, ``42_7``, ``42_[1-9%2]`` for tasks of an array that wait together, ``42+1``.
+        state: ours; slurm_state: Slurm's, in capitals, with what it appends taken off.
+        reason: Slurm's code of why it waits or ended (``Resources``); empty where it gives none.
+        node_count: nodes that it has or asks for.
+        restarts: how often it was requeued; None where the answer does not tell (accounting of Slurm 22.05).
+        requeue: whether Slurm starts it again after its node has failed.
+        exit_code: as Slurm has it at the end.
+        tres: what it has, else what it asks for: ``cpu=16,mem=64000M,node=2,billing=16,gres/gpu=16``.
+        stdout, stderr: paths with the patterns filled in; empty where they are not known.
     """
 
     id: str
-    cluster: str
     name: str = ""
     user: str = ""
     account: str = ""
@@ -41,24 +46,13 @@ class Job(msgspec.Struct, kw_only=True):
     qos: str = ""
     state: State
     slurm_state: str
-    held: bool = False
     reason: str = ""
-    reason_words: str = ""
-    advice: str = ""
-    nodes: list[str] = []
     node_count: int | None = None
     cpus: int | None = None
     tres: str = ""
-    submitted_at: str | None = None
-    eligible_at: str | None = None
-    expected_start_at: str | None = None
-    started_at: str | None = None
-    ended_at: str | None = None
-    time_limit_s: Number | None = None
     restarts: int | None = None
     requeue: bool | None = None
     exit_code: int | None = None
-    signal: str | None = None
     dependency: str = ""
     features: str = ""
     command: str = ""
@@ -66,6 +60,28 @@ class Job(msgspec.Struct, kw_only=True):
     stdout: str = ""
     stderr: str = ""
     comment: str = ""
+
+
+class Job(JobFacts, frozen=True, kw_only=True):
+    """A job of a cluster.
+
+    ``reason_words`` and ``advice`` say what ``reason`` means and what to do. ``run`` is the id of the run that watches or
+    joined it. ``time_limit_s`` is "Infinity" for none. ``attempts`` are there where one job is asked for, and accounting
+    knows them.
+    """
+
+    cluster: str
+    held: bool = False
+    reason_words: str = ""
+    advice: str = ""
+    nodes: list[str] = []
+    submitted_at: str | None = None
+    eligible_at: str | None = None
+    expected_start_at: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    time_limit_s: Number | None = None
+    signal: str | None = None
     run: str | None = None
     attempts: list[JobAttempt] = []
 

@@ -6,72 +6,43 @@ a newer Slurm has a word that we don't know.
 
 import msgspec
 
+from stepward.model.jobs import JobFacts
 from stepward.model.states import State
 
 
-class SlurmJob(msgspec.Struct, frozen=True, kw_only=True):
+class SlurmJob(JobFacts, frozen=True, kw_only=True):
     """A job, a task of an array, the tasks of an array that wait together, or a part of a heterogeneous job.
 
     Attributes:
-        id: as people write it: ``42``, ``42_7``, ``42_[1-9%2]`` (tasks that wait together), ``42+1``.
         number: Slurm's own number of it; a task of an array that has begun has one of its own.
         array_job, array_task: the array and the task of it; no task for those that wait together.
         array_tasks: the tasks that wait together, as in ``1-9%2``; Slurm shortens long ones with ``...``.
         het_job, het_offset: leader of a heterogeneous job, and which part this is.
-        state: ours; slurm_state: Slurm's, in capitals, with what it appends taken off.
-        reason: Slurm's code of why it waits or ended (``Resources``); empty where it gives none.
         nodes: empty as long as it has none.
-        node_count: nodes that it has or asks for.
         submitted_at: Slurm sets it anew at each requeue.
         started_at, ended_at: None as long as it hasn't.
         expected_start_at: when Slurm expects a waiting job to start.
-        restarts: how often it was requeued; None where the answer does not tell (accounting of Slurm 22.05).
-        exit_code, signal: as Slurm has them at the end; a signal is a number.
-        stdout, stderr: paths with the patterns filled in; empty where they are not known.
+        signal: the number of the one that ended it.
         time_limit_s: infinity for no limit.
-        requeue: whether Slurm starts it again after its node has failed.
-        tres: what it has, else what it asks for: ``cpu=16,mem=64000M,node=2,billing=16,gres/gpu=16``.
         cancelled_by: user id of who cancelled it, where Slurm says so.
     """
 
-    id: str
     number: int
     array_job: int | None = None
     array_task: int | None = None
     array_tasks: str | None = None
     het_job: int | None = None
     het_offset: int | None = None
-    name: str = ""
-    user: str = ""
     uid: int | None = None
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    state: State
-    slurm_state: str
-    reason: str = ""
     nodes: tuple[str, ...] = ()
-    node_count: int | None = None
-    cpus: int | None = None
     submitted_at: int | None = None
     eligible_at: int | None = None
     started_at: int | None = None
     expected_start_at: int | None = None
     ended_at: int | None = None
-    restarts: int | None = None
-    exit_code: int | None = None
     signal: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    workdir: str = ""
-    command: str = ""
     time_limit_s: float | None = None
-    requeue: bool | None = None
-    dependency: str = ""
-    tres: str = ""
-    features: str = ""
     reservation: str = ""
-    comment: str = ""
     admin_comment: str = ""
     cancelled_by: int | None = None
 
