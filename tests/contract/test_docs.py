@@ -52,6 +52,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [f"{target.name}#{anchor}" for target, anchor in at if anchor not in anchors(target)] == []
 
 
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {link for link in re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text())}
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} - linked == set()
+
+
 def anchors(page: Path) -> set[str]:
     """Where a link may lead to in a page: its headings, as GitHub writes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
