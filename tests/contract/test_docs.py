@@ -53,7 +53,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
-    linked = {link for link in re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text())}
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text()))
     assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} - linked == set()
 
 
