@@ -15,8 +15,8 @@ from stepward.api.answer import AnyRequest, answer
 from stepward.api.auth import ADMIN, Who
 from stepward.api.parts import Given, Parts
 from stepward.api.tokens import whole_server
+from stepward.clusters.draining import check_drain, check_resume, drain_reason
 from stepward.clusters.health import watched_clusters
-from stepward.clusters.service import check_drain, check_resume, drain_reason
 from stepward.errors import NotFound, StepwardError
 from stepward.model.identity import LOCAL_CLUSTER
 from stepward.model.nodes import Node, NodeChange, NodeChanged, NodeInSlurm, NodeVerb, RunNode
