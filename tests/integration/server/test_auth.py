@@ -62,6 +62,7 @@ ROUTES = [
     ("GET", "/api/v1/runs/{run}/nodes/{node}/points", READS),
     ("GET", "/api/v1/nodes", READS),
     ("GET", "/api/v1/clusters/{cluster}/nodes/{node}", READS),
+    ("POST", "/api/v1/clusters/{cluster}/nodes/{node}/{verb}", ADMIN),
     ("GET", "/api/v1/clusters", READS),
     ("POST", "/api/v1/clusters", ADMIN),
     ("GET", "/api/v1/clusters/{cluster}", READS),
@@ -107,7 +108,7 @@ def tokens(server):
 
 def request(server, method, path, token):
     """A request that reaches the route and, where it may, fails there for want of the thing it names."""
-    path = path.format(**NAMES)
+    path = path.format(**NAMES | ({"verb": "drain"} if "/nodes/" in path else {}))
     body = BODIES.get((method, path), {} if method in ("PATCH", "PUT") or "jobs" in path else None)
     if path == "/api/v1/live":
         path += "?run=" + "&run=".join("x" * 101)  # refused by the handler, since an open stream never ends
