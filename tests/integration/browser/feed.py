@@ -1,10 +1,12 @@
 """A writer for tests: real frames over the real ingest route, from one source of one attempt."""
 
 import array
+import contextlib
 import json
+import threading
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stepward.model import frames, identity
 from stepward.model.states import Exit, Witness
@@ -100,6 +102,23 @@ class Writer:
         chunk = frames.LogChunk(stream, offset, data, [(0, now_us())], rank=self.source.rank)
         self.offsets[stream] = offset + len(data)
         self.send(frames.part("logs", frames.Logs(chunks=[chunk])))
+
+    @contextlib.contextmanager
+    def living(self) -> Iterator[None]:
+        """Beat in the background: without, the run is lost after its lease, while a busy machine still draws it."""
+        over = threading.Event()
+
+        def go_on() -> None:
+            while not over.wait(2.0):
+                self.beat()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def exit(self, **more: object) -> None:
         """How it ended, as the reaper saw it."""

@@ -2,9 +2,11 @@
 
 import math
 import re
+import time
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from stepward.model.words import SourceKind
 
@@ -92,6 +94,24 @@ def bluish_in_the_upper_half(page: Page, metric: str) -> int:
     )
 
 
+def drawn(page: Page, looks: Callable[[], bool]) -> None:
+    """Wait until a picture is as it should be: nothing in the document says when a canvas is painted."""
+    until = time.monotonic() + 60
+    while not looks():
+        assert time.monotonic() < until, "the picture never came to look so"
+        page.wait_for_timeout(50)
+
+
+def point_at(page: Page, chart: Locator, share: float) -> FloatRect:
+    """Point at a chart that has come to rest, at a share of its width; where its plot is."""
+    over = chart.locator(".u-over")
+    over.hover()
+    box = over.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+    return box
+
+
 BLUE, RED, PURPLE = (0x0B, 0x63, 0xB0), (0xB3, 0x26, 0x1E), (0x6B, 0x4F, 0xA3)
 
 
@@ -103,10 +123,9 @@ def test_a_chart_draws_its_line_spike_and_restart(server: Server, told: str, pag
         "aria-label", re.compile(r"train/loss over step: .*to 5[23]\.?\d*")
     )
     expect(chart).to_contain_text("abandoned")
-    page.wait_for_function("() => document.querySelectorAll('[data-metric] canvas').length >= 2")
-    assert pixels(page, "train/loss", BLUE) > 100
-    assert pixels(page, "train/loss", PURPLE) > 20
-    assert bluish_in_the_upper_half(page, "train/loss") > 20
+    drawn(page, lambda: pixels(page, "train/loss", BLUE) > 100)
+    drawn(page, lambda: pixels(page, "train/loss", PURPLE) > 20)
+    drawn(page, lambda: bluish_in_the_upper_half(page, "train/loss") > 20)
     shot(page, "run-light")
 
 
@@ -116,10 +135,8 @@ def test_values_that_are_not_finite_are_marked_where_they_are(server: Server, to
     expect(chart).to_contain_text("2 NaN")
     expect(chart).to_contain_text("1 +Inf")
     expect(chart).to_contain_text("1 −Inf")
-    assert pixels(page, "train/broken", RED) > 30
-    box = chart.locator(".u-over").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 2.1 / 7, box["y"] + 40)
+    drawn(page, lambda: pixels(page, "train/broken", RED) > 30)
+    point_at(page, chart, 2.1 / 7)
     expect(chart.locator(".tooltip")).to_contain_text("NaN")
 
 
@@ -140,28 +157,22 @@ def test_odd_numbers_and_names_are_shown_right(server: Server, told: str, page: 
 def test_the_crosshair_is_shared_and_the_tooltip_exact(server: Server, told: str, page: Page, shot) -> None:
     page.goto(f"{server.url}/runs/{told}?match=train%7Codd/far&by=rank&marks=0")
     chart = card(page, "train/loss")
-    box = chart.locator(".u-over").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
+    box = point_at(page, chart, 0.8)
     expect(chart.locator(".tooltip")).to_contain_text("step")
     expect(chart.locator(".tooltip")).to_contain_text("rank 1")
     shot(page, "tooltip")
     # Step 3,003 in one chart is the same place on the axis of the other, which reaches from 0 to 4,999.
-    narrow = card(page, "train/broken").locator(".u-over").bounding_box()
-    assert narrow is not None
-    page.mouse.move(narrow["x"] + narrow["width"] / 2, narrow["y"] + narrow["height"] / 2)
+    point_at(page, card(page, "train/broken"), 0.5)
     expect(card(page, "train/broken").locator(".tooltip")).to_be_visible()
     line = chart.locator(".u-cursor-x")
-    at = line.evaluate("line => new DOMMatrix(getComputedStyle(line).transform).m41")
-    assert at == pytest.approx(box["width"] * 3003.5 / 4999, abs=3)
+    wanted = box["width"] * 3003.5 / 4999
+    drawn(page, lambda: abs(line.evaluate("line => new DOMMatrix(getComputedStyle(line).transform).m41") - wanted) < 3)
 
 
 def test_a_zoom_asks_again_and_its_link_restores_the_view(server: Server, told: str, page: Page, context) -> None:
     page.goto(f"{server.url}/runs/{told}?match=train/loss&smooth=0.5&x=relative")
     over = card(page, "train/loss").locator(".u-over")
-    box = over.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 50)
+    box = point_at(page, card(page, "train/loss"), 0.2)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60, steps=5)
     with page.expect_request(lambda request: "/points" in request.url and "start=" in request.url):
@@ -181,7 +192,7 @@ def test_a_zoom_asks_again_and_its_link_restores_the_view(server: Server, told: 
 
     over.dblclick(position={"x": 100, "y": 50})
     expect(zoomed).to_have_count(0)
-    assert "from=" not in page.url
+    expect(page).not_to_have_url(re.compile(r"from="))
 
 
 def test_an_empty_stretch_says_why(server: Server, told: str, page: Page, shot) -> None:
@@ -215,7 +226,7 @@ def test_a_card_can_be_pinned_read_as_table_saved_and_made_large(server: Server,
     expect(page.get_by_role("button", name="Pinned 1")).to_be_visible()
     choose("Full screen")
     expect(page.get_by_role("dialog", name="train/broken").locator("canvas")).to_be_visible()
-    assert "card=train" in page.url
+    expect(page).to_have_url(re.compile(r"card=train"))
     shot(page, "full-screen")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -303,7 +314,7 @@ def test_configuration_is_three_trees_that_are_searched(server: Server, told: st
     page.get_by_label("Search the configuration").fill("package19")
     page.get_by_role("button", name=re.compile("^Software")).click()
     expect(page.get_by_text("packages.package199")).to_be_visible()
-    assert "tree=software" in page.url
+    expect(page).to_have_url(re.compile(r"tree=software"))
     page.get_by_label("Search the configuration").fill("")
     shot(page, "configuration")
 
