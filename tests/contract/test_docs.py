@@ -114,6 +114,21 @@ def test_every_make_target_exists() -> None:
     assert named - targets == set()
 
 
+def test_every_route_is_documented(tmp_path: Path) -> None:
+    from stepward.server.app import ServerSettings, create_app
+
+    paths = create_app(ServerSettings(data=str(tmp_path / "data"))).openapi_schema.paths or {}
+    told = "\n".join(page.read_text() for page in PAGES)
+    named, documented = set(map(plain, paths)), plain(told)
+    assert len(named) > 40
+    assert {path for path in named if path not in documented} == set()
+
+
+def plain(text: str) -> str:
+    """A path whatever its parameters are called."""
+    return re.sub(r"\{[^}]*\}", "{}", text)
+
+
 def test_every_error_code_is_documented() -> None:
     """docs/errors.md names each ``code=`` that the source raises, and no code that nothing raises."""
     source = "\n".join(path.read_text() for path in (ROOT / "src").glob("**/*.py"))
