@@ -181,10 +181,15 @@ def run_simulator(chosen: argparse.Namespace) -> dict:
         "set": lambda: simulated.run_set(chosen.split, chosen.runs, chosen.first, verbose=chosen.verbose),
         "slowdown": lambda: simulated.run_slowdown(chosen.runs, chosen.first),
         "straggler": lambda: simulated.run_straggler(
-            chosen.runs, chosen.first, [int(n) for n in chosen.ranks.split(",")]
+            chosen.runs,
+            chosen.first,
+            [int(n) for n in chosen.ranks.split(",")],
+            [float(factor) for factor in chosen.factors.split(",")],
         ),
-        "hang": lambda: simulated.run_hang(chosen.runs, chosen.first),
-        "clean": lambda: simulated.run_clean(chosen.days, chosen.first),
+        "hang": lambda: simulated.run_hang(
+            chosen.split, chosen.runs, chosen.first, step_s=chosen.step_s, clocking=chosen.clocking
+        ),
+        "clean": lambda: simulated.run_clean(chosen.days, chosen.first, chosen.step_s or 4.0),
         "cost": simulated.run_cost,
     }
     return {name: parts[name]() for name in (parts if chosen.only == "all" else chosen.only.split(","))}
@@ -213,6 +218,11 @@ def main() -> None:
     simulator.add_argument("--first", type=int, default=1, help="the first seed")
     simulator.add_argument("--days", type=float, default=1, help="run-days of each row of clean noise")
     simulator.add_argument("--ranks", default="8,64,256,1024", help="sizes of the straggler's rows")
+    simulator.add_argument("--factors", default="1.10,1.15", help="factors of the straggler's rows")
+    simulator.add_argument("--step-s", type=float, help="seconds a step of hangs and clean runs; default: drawn, 4")
+    simulator.add_argument(
+        "--clocking", choices=["none", "host", "host_async", "device"], help="of hangs; default: drawn"
+    )
     simulator.add_argument("-v", "--verbose", action="store_true")
     folders = parts.add_parser("folders")
     folders.add_argument("--split", choices=["train", "test"], default="test")

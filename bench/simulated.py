@@ -294,13 +294,12 @@ def _steps_late(simulation: Simulation, types: set[str]) -> float | None:
     return None
 
 
-def run_straggler(runs: int, first: int, sizes: Sequence[int]) -> dict[str, Any]:
+def run_straggler(runs: int, first: int, sizes: Sequence[int], factors: Sequence[float]) -> dict[str, Any]:
     """Share of runs whose straggler is named, by number of ranks and factor, with a device clock."""
     rows = {}
     for ranks in sizes:
-        for factor in (1.10, 1.15):
-            named, late = 0, []
-            count = max(3, runs if ranks <= 64 else runs * 64 // ranks)
+        for factor in factors:
+            named, late, count = 0, [], runs
             for seed in range(first, first + count):
                 simulation = simulate(
                     seed, split="test", kind="slow_rank", magnitude=factor, ranks=ranks, cv=0.03, rho=0.3, steps=300,
@@ -316,13 +315,17 @@ def run_straggler(runs: int, first: int, sizes: Sequence[int]) -> dict[str, Any]
     return rows
 
 
-def run_hang(runs: int, first: int) -> dict[str, Any]:
-    """Delay to suspicion and confirmation of a hang against what is allowed, and whether its culprit is named."""
+def run_hang(split: str, runs: int, first: int, **drawn: Any) -> dict[str, Any]:
+    """Delay to suspicion and confirmation of a hang against what is allowed, and whether its culprit is named.
+
+    Args:
+        drawn: what is not left to the seed, such as ``step_s`` and ``clocking``.
+    """
     rows = {}
     for kind in ("deadlock", "frozen", "frozen_unseen", "device_hang", "rank0_long_work", "collective_mismatch"):
         suspected, confirmed, culprit, at_once, in_time, found = [], [], 0, 0, 0, 0
         for seed in range(first, first + runs):
-            simulation = simulate(seed, split="test", kind=kind)
+            simulation = simulate(seed, split=split, kind=kind, **drawn)
             run = judge(simulation)
             fault = run.faults[0]
             alarm = next((one for one in run.alarms if one.last.type == "hang" and _fits(one, fault)), None)
@@ -355,15 +358,17 @@ def _allowed_s(simulation: Simulation) -> float:
     return max(30.0, 3 * slow + 1.5 * longest) + plan.telemetry.heartbeat_s + plan.step_s
 
 
-def run_clean(days: float, first: int) -> dict[str, Any]:
-    """Confirmed alarms of clean runs by noise; 8 ranks, steps of 4 s, a day's cycle in them."""
+def run_clean(days: float, first: int, step_s: float) -> dict[str, Any]:
+    """Confirmed alarms of clean runs by noise; 8 ranks, a day's cycle in them. Longer steps make a day cheaper."""
     rows = {}
     for cv, rho in ((0.02, 0.3), (0.05, 0.3), (0.05, 0.7), (0.10, 0.5), (0.10, 0.7)):
         said: Counter[str] = Counter()
         length = 0.0
         for seed in range(first, first + max(1, round(days))):
             run = judge(
-                simulate(seed, kind="clean", ranks=8, steps=int(DAY_S / 4.0), step_s=4.0, cv=cv, rho=rho, sample_s=30.0)
+                simulate(
+                    seed, kind="clean", ranks=8, steps=int(DAY_S / step_s), step_s=step_s, cv=cv, rho=rho, sample_s=30.0
+                )
             )
             said.update(alarm.last.type for alarm in run.alarms)
             length += run.length_s
