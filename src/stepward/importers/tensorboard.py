@@ -19,6 +19,7 @@ _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 _TENSORS = {1: "f", 2: "d", 3: "i", 9: "q"}
 """``DataType`` of a tensor -> how its bytes are read: float, double, int32, int64."""
 _MAX_RECORD = 1 << 30
+_FAR_US = (1 << 63) - 1
 
 Field = tuple[int, int | bytes]
 
@@ -92,7 +93,8 @@ def scalars(event: bytes) -> Iterator[ImportedPoint]:
             step = _signed(value)
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)
-    time_us = round(wall_time * 1e6) if math.isfinite(wall_time) else 0
+    # A clock that cannot be true is no reason to lose the points: they keep what 64 bits can say of it.
+    time_us = max(-_FAR_US, min(_FAR_US, round(wall_time * 1e6))) if math.isfinite(wall_time * 1e6) else 0
     for summary in summaries:
         for number, value in fields(summary):
             if number == 1 and isinstance(value, bytes):

@@ -68,6 +68,15 @@ def test_a_tensor_of_one_number_is_a_point(content: bytes, value: float) -> None
     assert [point.value for point in scalars(event(1, tensor("m", content)))] == [value]
 
 
+@pytest.mark.parametrize(
+    ("wall", "time_us"),
+    [(1e300, (1 << 63) - 1), (-1e300, 1 - (1 << 63)), (1e308, 0), (math.inf, 0), (math.nan, 0)],
+)
+def test_a_clock_that_cannot_be_true_loses_no_point(wall: float, time_us: int) -> None:
+    (point,) = scalars(event(1, simple("loss", 2.0), wall=wall))
+    assert (point.value, point.time_us) == (2.0, time_us)
+
+
 def test_everything_else_is_passed_over() -> None:
     many = b"\x08\x01" + blob(4, struct.pack("<2f", 1, 2))
     image = tensor("picture", b"\x08\x01" + blob(4, struct.pack("<f", 1)), plugin=b"images")
