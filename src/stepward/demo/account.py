@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stepward.demo.faults import Kind, Plan, Record
+from stepward.diagnose.document import Document, StoredDiagnosis
 from stepward.model.points import Chart, StepRow, StepTable
 from stepward.model.resources import Attempt, Run, RunEvent, Source
 from stepward.model.states import State
@@ -22,6 +23,16 @@ _EVENTS = {
     Kind.MEMORY: "oom",
 }
 """The event that tells of a fault."""
+NOT_PROVEN = "not proven"
+_CAUSES = {
+    Kind.KILLED: NOT_PROVEN,  # nobody in the run can know who sent the signal
+    Kind.LOADER: "input_bound",
+    Kind.NAN: "numerics_nan",
+    Kind.STOPPED: "hang_in_user_code",
+    Kind.DISK: "storage_full",
+    Kind.MEMORY: "host_oom",
+}
+"""The label of the taxonomy that a fault has."""
 
 
 class End(NamedTuple):
@@ -57,6 +68,7 @@ class Evidence(NamedTuple):
     loss: Chart  # by rank, a bucket for each step around the fault
     steps: StepTable
     events: Sequence[RunEvent]  # what detectors are sure of, oldest first
+    diagnoses: Sequence[StoredDiagnosis]  # newest first
 
 
 def true_end(plan: Plan) -> End:
@@ -81,6 +93,7 @@ def facts(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
         Fact("through rank", _words(ranks_at_fault(evidence, first)), str(record.strike.rank)),
         Fact(*_step(evidence, plan, record)),
         *_detected(evidence, plan, record),
+        Fact("cause", _cause(evidence), "" if plan.by == "rlimit" else _CAUSES[plan.kind]),
         Fact("attempt 2 went on at step", str(last.first_step), str(resumed)),
         Fact("steps done twice", str(_lost(evidence, last)), str(lost)),
         Fact("attempt 2 ended", last.state.value, State.FINISHED.value),
@@ -107,6 +120,20 @@ def _detected(evidence: Evidence, plan: Plan, record: Record) -> list[Fact]:
         Fact("of rank", _words(event.ranks if event else []), str(record.strike.rank)),
         Fact("from step" if at_step else "after step", str(event.step if event else None), str(true_step)),
     ]
+
+
+def end_diagnosis(evidence: Evidence, attempt: int) -> Document | None:
+    """What the server makes of the end of an attempt."""
+    of_end = (one.document for one in evidence.diagnoses if one.attempt == attempt and one.event is None)
+    return next(of_end, None)
+
+
+def _cause(evidence: Evidence) -> str:
+    """The most likely cause of the first attempt's end, by its label."""
+    document = end_diagnosis(evidence, 1)
+    if document is None:
+        return "none"
+    return (document.causes[0].label or NOT_PROVEN) if document.causes else NOT_PROVEN
 
 
 def lost_rows(steps: StepTable, record: Record) -> list[StepRow]:

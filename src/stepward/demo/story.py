@@ -266,6 +266,7 @@ class Story:
             loss=client.points(self._run_id, "loss", by="rank", start=near - 50, end=near + 50, buckets=2000),
             steps=client.steps(self._run_id, last=5000),
             events=self._detected(client),
+            diagnoses=client.diagnoses(self._run_id),
         )
 
     def _until(self, limit_s: float, what: str, found: Callable[[], T | None], company: Company | None = None) -> T:

@@ -6,6 +6,7 @@ import pytest
 from stepward.demo import account
 from stepward.demo.account import Evidence
 from stepward.demo.faults import Kind, Plan, Record, Strike
+from stepward.diagnose.document import Cause, Document, StoredDiagnosis, Suspects
 from stepward.model.points import Chart, Line, StepRow, StepTable
 from stepward.model.resources import Attempt, Run, RunEvent, Source
 from stepward.model.states import State
@@ -43,7 +44,15 @@ def evidence(logged=453, **change):
     sources = [source(0), source(1, state=State.CRASHED, signal="SIGKILL"), source(0, 2, State.FINISHED, None, 0)]
     x_last = [] if logged is None else [float(logged)]
     loss = Chart(metric="loss", x="step", lines=[Line(rank=0, attempt=1, x_last=x_last)])
-    return Evidence(run, sources, loss, StepTable({}, []), events=[detected("crash", step=logged)])
+    return Evidence(run, sources, loss, StepTable({}, []), events=[detected("crash", step=logged)],
+                    diagnoses=[diagnosed()])  # fmt: skip
+
+
+def diagnosed(*labels, attempt=1, event=None):
+    causes = [Cause(label, "framework", 0.9, "log", label, [], Suspects()) for label in labels]
+    document = Document(outcome="failed", causes=causes)
+    made_at = "2026-12-01T00:00:00.000000Z"
+    return StoredDiagnosis(run="run_x", attempt=attempt, event=event, made_at=made_at, version=1, document=document)
 
 
 def detected(type, *, id="c", rank=1, step=453, attempt=1, severity="critical", **data):
@@ -144,3 +153,18 @@ def test_the_event_is_the_first_critical_one_or_what_it_follows_from():
     ]
     silent = account.facts(evidence()._replace(events=[]), loader, record)
     assert {"event", "of rank", "from step"} <= {fact.what for fact in silent if fact.differs}
+
+
+@pytest.mark.parametrize(
+    ("diagnoses", "told", "differs"),
+    [
+        ([diagnosed()], "not proven", False),
+        ([diagnosed("host_oom", "preemption")], "host_oom", True),
+        ([diagnosed("host_oom", attempt=2), diagnosed("host_oom", event="c"), diagnosed()], "not proven", False),
+        ([], "none", True),
+    ],
+)
+def test_a_cause_is_that_of_the_end_of_the_first_attempt(diagnoses, told, differs):
+    facts = account.facts(evidence()._replace(diagnoses=diagnoses), KILLED, RECORD)
+    (fact,) = [fact for fact in facts if fact.what == "cause"]
+    assert (fact.told, fact.differs) == (told, differs)
