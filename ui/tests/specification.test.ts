@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { specText } from "../src/state/specification";
 
 describe("a specification as text", () => {
-  it("is YAML as people write it: lists below each other, the rest in one line, nothing for null", () => {
+  it("is YAML as people write it: lists below each other, the rest in one line, nothing for what is null or empty", () => {
     const spec = {
       display_name: "my lab",
       project: null,
       provider: "local",
-      node_pools: [{ id: "gpu", min_nodes: 2, shape: { cpus: 4, gpu_type: null }, hosts: [] }],
+      node_pools: [{ id: "gpu", min_nodes: 2, shape: { cpus: 4, gpu_type: null }, hosts: [], topology: { zone: null } }],
       partitions: [{ id: "main", node_pools: ["gpu"], max_time: "7-00:00:00", up: true }],
       storage: [],
       health: { policy: "default", dry_run: false },
@@ -18,13 +18,11 @@ node_pools:
   - id: gpu
     min_nodes: 2
     shape: {cpus: 4}
-    hosts: []
 partitions:
   - id: main
     node_pools: [gpu]
     max_time: "7-00:00:00"
     up: true
-storage: []
 health: {policy: default, dry_run: false}
 `);
   });

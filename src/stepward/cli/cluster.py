@@ -80,7 +80,7 @@ def get_cluster(name: NameArgument, output: FormatOption = Format.TABLE) -> None
     elif output is Format.CSV:
         write_csv(columns(), [found])
     else:
-        describe(found)
+        describe(found, time.time())
 
 
 @app.command("list")

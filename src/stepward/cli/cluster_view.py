@@ -1,5 +1,6 @@
 """A cluster as people see it in a terminal."""
 
+from stepward.cli.figures import ago
 from stepward.cli.table import Column, terminal, write_table
 from stepward.cli.text import safe
 from stepward.model.clusters import Cluster, ClusterNode, ClusterPartition, ClusterPool
@@ -22,8 +23,8 @@ def columns() -> list[Column[Cluster]]:
     ]
 
 
-def describe(cluster: Cluster) -> None:
-    """Print everything of a cluster."""
+def describe(cluster: Cluster, now: float) -> None:
+    """Print everything of a cluster, seen at ``now`` (seconds since the epoch)."""
     from rich.text import Text
 
     out = terminal()
@@ -33,12 +34,18 @@ def describe(cluster: Cluster) -> None:
         out.print(Text(f"  {safe(problem)}", style="yellow"), soft_wrap=True)
     operation = cluster.operation
     if operation is not None:
-        print(f"  last operation: {operation.kind}, {operation.state} ({operation.id})")
+        when = ago(operation.ended_at or operation.started_at, now)
+        by = f" by {safe(operation.actor)}" if operation.actor else ""
+        print(f"  last operation: {operation.kind}, {operation.state} {when}{by} ({operation.id})")
         if operation.error is not None:
             print(f"  {safe(operation.error.detail)} [{safe(operation.error.code)}]")
+            if operation.error.hint:
+                print(f"  hint: {safe(operation.error.hint)}")
     down = [service.role for service in cluster.services if not service.running]
     print(f"  daemons: {len(cluster.services) - len(down)} run" + (f"; not {', '.join(down)}" if down else ""))
     print(f"  Slurm's name: {cluster.slurm_name}; REST: {cluster.rest_url or 'none'}")
+    if cluster.spec.get("project"):
+        print(f"  project of its jobs: {safe(str(cluster.spec['project']))}")
     print(f"  export SLURM_CONF={safe(cluster.slurm_conf)}\n")
     write_table(_POOLS, cluster.pools, console=out)
     print()

@@ -1,10 +1,12 @@
 """A real agent: what it tells of its node, how it dies, what it survives, and who may read what."""
 
+import http.server
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -49,20 +51,82 @@ def test_a_node_is_known_by_its_agent_until_it_dies_and_again(server, agent, unt
     assert (run.project, run.key, len(run.attempts)) == ("_nodes", "node:local:n7", 1)
 
 
+class Counter(http.server.ThreadingHTTPServer):
+    """An exporter whose only sample says how often it was asked: it knows what an agent has measured, server or not."""
+
+    daemon_threads = True
+    asked = 0
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.instance = f"127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked += 1
+        body = f"asked {self.server.asked}\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
 def test_what_is_measured_while_the_server_is_away_is_not_lost(own_server, agent, until):
     server = own_server
-    agent("--node", "n7", "--interval", "1", server=server)
-    node = until(is_state(server, "n7", "live"))
-    until(lambda: loads(server, node.run))
-    port = int(server.url.rpartition(":")[2])
-    server.stop()
-    away = time.time()
-    time.sleep(4.0)
-    back = time.time()
-    server.start(port)
-    times = until(lambda: [at for at in loads(server, node.run) if away < at < back])
-    assert len(times) >= 3
-    assert is_state(server, "n7", "live")()
+    with Counter() as exporter:
+        agent("--node", "n7", "--interval", "1", "--scrape", f"http://{exporter.instance}/metrics", server=server)
+        node = until(is_state(server, "n7", "live"))
+        metric = f'system/scrape/asked{{instance="{exporter.instance}"}}'
+
+        def told():
+            lines = server.client.points(node.run, metric, x="time", buckets=2000).lines
+            return lines[0].last if lines else []
+
+        until(told)
+        port = int(server.url.rpartition(":")[2])
+        server.stop()
+        away = exporter.asked
+        until(lambda: exporter.asked >= away + 4)
+        back = exporter.asked
+        server.start(port)
+        values = until(lambda: max(found := told(), default=0) > back and found)
+        assert values == [float(number) for number in range(1, len(values) + 1)]
+        until(is_state(server, "n7", "live"))
+        exporter.shutdown()
+
+
+SHIFTED = """
+import os, time
+_hours = float(os.environ["HOURS_OFF"]) * 3600
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + _hours
+time.time_ns = lambda: _time_ns() + int(_hours * 1e9)
+"""
+
+
+@pytest.mark.parametrize("hours", [1.0, -24.0])
+def test_a_node_whose_clock_is_wrong_is_alive_is_lost_and_is_charted_when_it_was(server, agent, until, tmp_path, hours):
+    (tmp_path / "sitecustomize.py").write_text(SHIFTED)
+    name = f"off{'-ahead' if hours > 0 else '-behind'}"
+    there = {"PYTHONPATH": str(tmp_path), "HOURS_OFF": str(hours)}
+    wrong = agent("--node", name, "--interval", "1", server=server, **there)
+    node = until(lambda: (one := the_node(server, name)) is not None and one.cpu is not None and one.checks and one)
+    assert node.state == "live"
+    (source,) = server.client.sources(node.run)
+    assert abs(source.clock_offset_s + hours * 3600) < 60
+    # The clock of its points is its own, as it was sent; all that the server tells of it is on the server's.
+    assert abs(loads(server, node.run)[-1] - time.time() - hours * 3600) < 60
+    assert all(abs(seconds(at) - time.time()) < 60 for at in (node.last_heard_at, node.since))
+    wrong.kill()
+    wrong.wait()
+    killed = time.time()
+    lost = until(is_state(server, name, "lost"))
+    assert abs(seconds(lost.since) - killed) < 60
 
 
 def loads(server, run):

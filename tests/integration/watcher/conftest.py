@@ -1,14 +1,17 @@
 """A real server and a real watcher over a real Slurm, each a process of its own, as a user would start them."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -158,6 +161,12 @@ class Rig:
 
         return self.until(reached, f"{state} of job {job} (is {self.run(job)})")
 
+    def ended_for_the_watcher(self) -> set[str]:
+        """The jobs that have ended and are told of, to their last line, as the watcher remembers: sent or not."""
+        path = f"{self.folder}/watching/watcher/{self.lab.slurm_name}.db"
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as memory:
+            return {name for (name,) in memory.execute("SELECT name FROM jobs WHERE ended = 1")}
+
     def accounted(self, job: str) -> list[dict[str, str]]:
         """Slurm's own record of a job's launches, instants in seconds since the epoch."""
         fields = ("State", "Submit", "Start", "End", "NodeList")
@@ -166,6 +175,31 @@ class Rig:
             argv, env=self.lab.env | {"SLURM_TIME_FORMAT": "%s"}, capture_output=True, text=True, check=True
         ).stdout
         return [dict(zip(fields, line.split("|"), strict=True)) for line in shown.splitlines()]
+
+
+TOLERANCE_S = 2.0
+"""Of the contract: times of runs and Slurm's record."""
+
+
+def seconds(instant: str) -> float:
+    return datetime.fromisoformat(instant).timestamp()
+
+
+def running(rig: Rig, job: str) -> Any:
+    """The run of a job once it runs."""
+    return rig.until(lambda: (rig.run(job) or {}).get("state") == "running" and rig.run(job), f"job {job}")
+
+
+def check_times(rig: Rig, job: str) -> None:
+    """The attempts of a job began and ended when Slurm says."""
+    record = rig.until(
+        lambda: all(one["End"] != "Unknown" for one in rig.accounted(job)) and rig.accounted(job), "its record"
+    )
+    attempts = rig.run(job)["attempts"]
+    assert len(attempts) == len(record)
+    for attempt, launch in zip(attempts, record, strict=True):
+        assert abs(seconds(attempt["started_at"]) - int(launch["Start"])) <= TOLERANCE_S
+        assert abs(seconds(attempt["ended_at"]) - int(launch["End"])) <= TOLERANCE_S
 
 
 @pytest.fixture(scope="module")

@@ -2,31 +2,12 @@
 
 import os
 import sys
-from datetime import datetime
 
 import pytest
 
+from .conftest import TOLERANCE_S, check_times, running, seconds
+
 pytestmark = pytest.mark.integration
-
-TOLERANCE_S = 2.0
-"""Of the contract: times of runs and Slurm's record."""
-
-
-def seconds(instant):
-    return datetime.fromisoformat(instant).timestamp()
-
-
-def check_times(rig, job):
-    """The attempts of a job began and ended when Slurm says."""
-    record = rig.until(
-        lambda: all(one["End"] != "Unknown" for one in rig.accounted(job)) and rig.accounted(job), "its record"
-    )
-    attempts = rig.run(job)["attempts"]
-    assert len(attempts) == len(record)
-    for attempt, launch in zip(attempts, record, strict=True):
-        assert abs(seconds(attempt["started_at"]) - int(launch["Start"])) <= TOLERANCE_S
-        assert abs(seconds(attempt["ended_at"]) - int(launch["End"])) <= TOLERANCE_S
-
 
 SDK = """
 import time, stepward as sw
@@ -86,10 +67,6 @@ def jobs(rig, folder):
 
 
 ELSEWHERE = ['project="elsewhere"', 'run="my-own-key"']
-
-
-def running(rig, job):
-    return rig.until(lambda: (rig.run(job) or {}).get("state") == "running" and rig.run(job), f"job {job}")
 
 
 def test_a_job_that_ends_well(rig, jobs):

@@ -3,11 +3,12 @@
 import glob
 import os
 import signal
-import time
+import subprocess
+import sys
 
 import pytest
 
-from .conftest import Rig
+from .conftest import Rig, check_times, running
 
 pytestmark = pytest.mark.integration
 
@@ -36,13 +37,14 @@ def test_what_nobody_saw_and_slurm_forgot_is_found_in_accounting_and_an_id_that_
     try:
         rig.start_server()
         rig.start_watcher()
-        lives = rig.lab.submit("sleep 5; exit 4", "--mem=1", "-J", "lives")
+        go = tmp_path / "go"
+        lives = rig.lab.submit(f"while [ ! -e {go} ]; do sleep 0.2; done; exit 4", "--mem=1", "-J", "lives")
         rig.until(lambda: (rig.run(lives) or {}).get("state") == "running", "the job")
         rig.kill_watcher()
+        go.touch()
         missed = rig.lab.submit("exit 6", "--mem=1")
         both = lambda: [*rig.accounted(lives), *rig.accounted(missed)]  # noqa: E731
         rig.until(lambda: [one["State"] for one in both() if one["End"] != "Unknown"] == ["FAILED"] * 2, "the record")
-        time.sleep(2)  # what slurmdbd shows it has not always committed: a controller's death takes that back
         rig.kill_controller()
         for path in glob.glob(f"{rig.lab.folder}/**/job_state*", recursive=True):
             os.unlink(path)
@@ -74,20 +76,63 @@ def test_a_watcher_that_is_not_heard_leaves_its_jobs_as_they_were_known(rig):
     rig.lab.run("scancel", job)
 
 
-def test_what_was_seen_while_the_server_was_away_comes_later(rig):
+def test_what_comes_and_goes_while_the_server_is_away_is_all_told_later(rig, tmp_path):
+    submit, go, output = rig.lab.submit, tmp_path / "go", tmp_path / "before.txt"
+    waits = f"echo begun before; while [ ! -e {go} ]; do sleep 0.2; done; echo said meanwhile; exit 3"
+    before = submit(waits, "--mem=1", "-o", str(output))
+    again = submit('test -n "$SLURM_RESTART_COUNT" || sleep 600', "--requeue", "--mem=1")
+    for job in (before, again):
+        running(rig, job)
     rig.stop_server()
-    job = rig.lab.submit("echo said meanwhile; exit 3", "--mem=1", "-o", f"{rig.folder}/meanwhile.txt")
-    rig.until(lambda: rig.lab.job_state(job) == "FAILED", "the end")
-    time.sleep(3)  # two polls: the watcher has seen it, and the server is still away
+    export = "--export=" + ",".join(["ALL", *(f"{name}={value}" for name, value in rig.inside().items() if value)])
+    wrapped = submit(f"srun {sys.executable} -m stepward run -- sh -c 'echo kept; exit 5'", export, "--mem=500")
+    array = submit("exit $SLURM_ARRAY_TASK_ID", "--array=0-2", "--mem=1")
+    cancelled = submit("sleep 600", "--mem=1")
+    rig.until(lambda: rig.lab.job_state(cancelled) == "RUNNING", "the job that is cancelled")
+    rig.lab.run("scancel", cancelled)
+    rig.lab.run("scontrol", "requeue", again)
+    go.touch()
+    ends = {before: ("failed", 3), again: ("finished", 0), wrapped: ("failed", 5), cancelled: ("cancelled", None)}
+    ends |= {f"{array}_0": ("finished", 0), f"{array}_1": ("failed", 1), f"{array}_2": ("failed", 2)}
+    rig.until(lambda: rig.ended_for_the_watcher() >= ends.keys(), "the watcher's word on all of them")
     rig.start_server()
-    (attempt,) = rig.ended(job, "failed")["attempts"]
-    assert attempt["exit_code"] == 3
-    rig.until(lambda: rig.get(f"runs/{rig.run(job)['id']}/logs"), "the output")
+    synced = [sys.executable, "-m", "stepward", "sync"]
+    subprocess.run(synced, env=rig.inside(), check=True, timeout=120, stdout=subprocess.DEVNULL)
+    for job, (state, code) in ends.items():
+        run = rig.ended(job, state)
+        assert len(run["attempts"]) == (2 if job == again else 1)
+        assert run["attempts"][-1]["exit_code"] == code or state == "cancelled"
+        check_times(rig, job)
+    first = rig.run(again)["attempts"][0]
+    assert (first["state"], rig.events(again, "requeued")[0]["data"]["by"]) == ("cancelled", "user")
+    assert rig.run(wrapped)["attempts"][0]["key"].startswith("slurm.0/step.0/")
+    stream = rig.until(lambda: rig.get(f"runs/{rig.run(before)['id']}/logs"), "the output")[0]
+    texts = lambda: [line["text"] for line in rig.get(f"runs/{stream['run']}/logs/{stream['id']}")["lines"]]  # noqa: E731
+    rig.until(lambda: texts() == ["begun before", "said meanwhile"], "all lines")
+
+
+def test_a_job_that_a_more_urgent_one_takes_the_nodes_from_was_preempted_and_goes_on(rig):
+    tiers = ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
+    urgent = f"PartitionName=urgent Nodes={','.join(rig.lab.nodes)} PriorityTier=10 MaxTime=60 DefMemPerCPU=10"
+    with rig.lab.configured(*tiers, urgent):
+        whole = ["-N4", "-n16", "--mem=100"]
+        script = 'test -n "$SLURM_RESTART_COUNT" || sleep 600'
+        job = rig.lab.submit(script, *whole, "--requeue")
+        running(rig, job)
+        taker = rig.lab.submit("sleep 2", *whole, "-p", "urgent")
+        first, second = rig.ended(job, "finished")["attempts"]
+        assert (first["state"], first["number"], second["number"], second["key"]) == ("preempted", 1, 2, "slurm.1")
+        assert [launch["State"] for launch in rig.accounted(job)] == ["PREEMPTED", "COMPLETED"]
+        (requeued,) = rig.events(job, "requeued")
+        assert requeued["data"] == {"by": "slurm", "cause": "preempted"}
+        check_times(rig, job)
+        rig.ended(taker, "finished")
 
 
 def test_the_watcher_goes_on_when_the_controller_comes_back(rig):
+    failures = rig.said().count("asking Slurm fails")
     rig.kill_controller()
-    time.sleep(3)  # some polls fail
+    rig.until(lambda: rig.said().count("asking Slurm fails") > failures, "the word on it")
     assert rig.watcher.poll() is None
     rig.start_controller()
     job = rig.lab.submit("exit 2", "--mem=1")

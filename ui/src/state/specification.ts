@@ -6,10 +6,10 @@ type Tree = { [key: string]: unknown };
 const NOT_TEXT = /^(null|true|false|~)$/i;
 const PLAIN = /^[A-Za-z_/][A-Za-z0-9_./-]*$/;
 
-/** The text of a specification; what is null stands for nothing and is left out. */
+/** The text of a specification; what is null or empty stands for nothing and is left out. */
 export function specText(spec: Tree): string {
   return entries(spec)
-    .map(([key, value]) => (Array.isArray(value) && value.length ? `${key}:\n${value.map(item).join("")}` : `${key}: ${inline(value)}\n`))
+    .map(([key, value]) => (Array.isArray(value) ? `${key}:\n${value.map(item).join("")}` : `${key}: ${inline(value)}\n`))
     .join("");
 }
 
@@ -29,4 +29,5 @@ function inline(value: unknown): string {
 }
 
 const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null && !Array.isArray(value);
-const entries = (tree: Tree): [string, unknown][] => Object.entries(tree).filter(([, value]) => value !== null && value !== undefined);
+const entries = (tree: Tree): [string, unknown][] => Object.entries(tree).filter(([, value]) => !isEmpty(value));
+const isEmpty = (value: unknown): boolean => value === null || value === undefined || (Array.isArray(value) ? !value.length : isTree(value) && !entries(value).length);

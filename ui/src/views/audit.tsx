@@ -14,6 +14,9 @@ interface Props {
   node?: string;
 }
 
+/** A submission knows its job only when it is done. */
+const jobOf = ({ job, data }: ActionPage["items"][number]): string => job || (typeof data?.job === "string" ? data.job : "");
+
 export function Audit({ cluster, job, node }: Props) {
   const query = { cluster, job, node, limit: SHOWN };
   const { value: page } = usePolled(`audit ${JSON.stringify(query)}`, POLL_MS, (signal) => get<ActionPage>("actions", { query, signal }));
@@ -26,7 +29,7 @@ export function Audit({ cluster, job, node }: Props) {
           <li key={action.id}>
             <b>{action.kind.replaceAll("_", " ")}</b>
             {!node && action.node && ` ${action.node}`}
-            {!job && action.job && ` job ${action.job}`}
+            {!job && jobOf(action) && ` job ${jobOf(action)}`}
             {action.dry_run && " (only tried)"} by {action.actor}
             {action.policy && `, policy ${action.policy}`}, <time title={moment(action.at)}>{ago(action.at, now.value)}</time>
             {action.outcome !== "done" && `, ${action.outcome}`}

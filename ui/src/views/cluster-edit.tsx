@@ -41,8 +41,18 @@ export function ClusterEdit({ cluster: { name, spec }, reload, onClose }: Props)
   if (plan) {
     return (
       <Confirm title={`Update ${name}?`} verb="Update the cluster" reason="asked" act={act} onClose={() => setPlan(null)}>
-        {plan.changes?.length ? <PlanList title="What changes" lines={plan.changes} /> : <p>Nothing changes; what does not run is started.</p>}
-        <PlanList title="Steps" lines={plan.steps?.map(({ title }) => title) ?? []} />
+        {plan.changes?.length ? (
+          <div>
+            <h3>What changes</h3>
+            <ul class="plan">{items(plan.changes)}</ul>
+          </div>
+        ) : (
+          <p>Nothing changes; what does not run is started.</p>
+        )}
+        <div>
+          <h3>Steps</h3>
+          <ol class="plan">{items(plan.steps?.map(({ title }) => title) ?? [])}</ol>
+        </div>
         <p class="soft">Running jobs go on. Whoever asks for jobs waits for slurmctld for about 2 s where its configuration changes.</p>
       </Confirm>
     );
@@ -65,15 +75,4 @@ export function ClusterEdit({ cluster: { name, spec }, reload, onClose }: Props)
   );
 }
 
-function PlanList({ title, lines }: { title: string; lines: readonly string[] }) {
-  return (
-    <div>
-      <h3>{title}</h3>
-      <ul class="plan">
-        {lines.map((line) => (
-          <li key={line}>{line}</li>
-        ))}
-      </ul>
-    </div>
-  );
-}
+const items = (lines: readonly string[]) => lines.map((line) => <li key={line}>{line}</li>);

@@ -128,6 +128,13 @@ def refusal(argv: Sequence[str], code: int, said: str) -> StepwardError:
 
 
 def _unreachable(argv: Sequence[str], words: str) -> Unavailable:
+    if "configuration source" in words:
+        # What it says itself is about the DNS records of a site that keeps its configuration there.
+        return Unavailable(
+            f"no Slurm is configured on this host: {argv[0]} finds no slurm.conf",
+            code="slurm_unreachable",
+            hint="--cluster NAME asks one that stepward made (`stepward cluster list`); SLURM_CONF names any other",
+        )
     return Unavailable(
         f"Slurm does not answer {argv[0]}: {_last_words(words)}",
         code="slurm_unreachable",
