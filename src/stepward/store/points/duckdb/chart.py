@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 
 from stepward.model.points import Chart, Line
-from stepward.store.points.duckdb.buckets import Range, fill_buckets
+from stepward.store.points.duckdb.buckets import Range, any_rounded, fill_buckets
 from stepward.store.points.duckdb.selection import STRIDE, rows_of, select, span
 from stepward.store.points.lines import INT64_MAX, INT64_MIN, empty_reason, plan, restarts
 from stepward.store.points.protocol import Axis, ChartQuery
@@ -30,9 +30,11 @@ def read_chart(connection: duckdb.DuckDBPyConnection, query: ChartQuery) -> Char
         )
         if low <= high:
             source = rows_of(connection, found[0].table, layout.choices)
-            columns = fill_buckets(connection, source, Range(query.x, low, high, query.buckets))
-            chart.lines = fill_lines(layout.lines, columns, query.x, query.run_started_us)
-            chart.rounded = bool(columns["rounded"].any())
+            buckets = Range(query.x, low, high, query.buckets)
+            chart.lines = fill_lines(
+                layout.lines, fill_buckets(connection, source, buckets), query.x, query.run_started_us
+            )
+            chart.rounded = any_rounded(connection, source, buckets)
     if not chart.lines:
         chart.empty_reason = empty_reason(rows, query, run_has_points=bool(rows) or has_points(connection, query.run))
     return chart

@@ -23,17 +23,14 @@ LISTED = 64
 """Series that a filter names one by one; more are given as a range of numbers."""
 CASES = 8
 """Ways to treat a series that an expression tells apart; for more a join is needed, at three times the cost."""
+CROWD = 4
+"""Series a line beyond which points of one x are the rule."""
 
-_LOGGED = f"""
-WITH mine AS (
-  SELECT so.run, se.id, se.unit, so.attempt, coalesce(se.rank, so.rank), se.device, so.node, se.rank IS NOT NULL
-  FROM series se JOIN sources so ON se.source = so.id
-  WHERE so.run IN (SELECT unnest($1::VARCHAR[])) AND se.metric = $2
-), told AS (
-  SELECT series, {STATISTICS} FROM tallies WHERE series IN (SELECT id FROM mine) GROUP BY series
-)
-SELECT mine.*, told.* EXCLUDE (series) FROM told JOIN mine ON told.series = mine.id ORDER BY mine.id
+_NAMED = """
+SELECT so.run, se.id, se.unit, so.attempt, coalesce(se.rank, so.rank), se.device, so.node, se.rank IS NOT NULL
+FROM series se JOIN sources so ON se.source = so.id WHERE list_contains($1::VARCHAR[], so.run) AND se.metric = $2 ORDER BY se.id
 """
+_TOLD = f"SELECT series, {STATISTICS} FROM tallies WHERE {{}} GROUP BY series"
 
 _STEPS = f"""
 WITH told AS (
@@ -58,13 +55,27 @@ class Selection(NamedTuple):
 
 def select(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], metric: str) -> list[Selection]:
     """The series of a metric of some runs; two selections where some logged it and others have it from their steps."""
-    logged = [SeriesRow(*row) for row in connection.execute(_LOGGED, [list(runs), metric]).fetchall()]
+    logged = _logged(connection, runs, metric)
     selections = [Selection(logged)] if logged else []
     others = sorted(set(runs) - {row.run for row in logged})
     if others and metric.startswith(STEP_PREFIX):
         of_steps = _of_steps(connection, others, metric)
         selections += [of_steps] if of_steps.rows else []
     return selections
+
+
+def _logged(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], metric: str) -> list[SeriesRow]:
+    """In two plain questions: planning one with a join takes longer than both."""
+    named = connection.execute(_NAMED, [list(runs), metric]).fetchall()
+    if not named:
+        return []
+    ids = [row[1] for row in named]
+    if len(ids) <= LISTED:
+        told = connection.execute(_TOLD.format(f"series IN ({_listed(ids)})"))
+    else:
+        told = connection.execute(_TOLD.format("series IN (SELECT unnest($1::INTEGER[]))"), [ids])
+    statistics = {series: row for series, *row in told.fetchall()}
+    return [SeriesRow(*row, *statistics[row[1]]) for row in named if row[1] in statistics]
 
 
 def _of_steps(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], metric: str) -> Selection:
@@ -80,11 +91,16 @@ def _of_steps(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], metric
 
 
 class Rows(NamedTuple):
-    """SQL of the rows of some choices: what to read (alias ``p``), a filter, and ``line``: -1 for rows of none."""
+    """SQL of the rows of some choices: what to read (alias ``p``), a filter, and ``line``: -1 for rows of none.
+
+    ``joined`` is the filter where ``p`` is joined once more. ``crowded``: many series feed a line, as ranks do.
+    """
 
     source: str
     where: str
+    joined: str
     line: str
+    crowded: bool
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, table: str, choices: Sequence[Choice]) -> Rows:
@@ -92,15 +108,18 @@ def rows_of(connection: duckdb.DuckDBPyConnection, table: str, choices: Sequence
     ways: dict[Choice, list[int]] = {}
     for choice in choices:
         ways.setdefault(choice._replace(series=0), []).append(choice.series)
+    numbers = [choice.series for choice in choices]
+    where, joined = _filter(numbers), _listed_or_range(numbers)
+    crowded = len(numbers) > CROWD * len({choice.line for choice in choices})
     if len(ways) <= CASES and len(choices) <= LISTED:
-        return Rows(f"{table} p", _filter(choices), _line(ways))
+        return Rows(f"{table} p", where, joined, _line(ways), crowded)
     connection.register(
         "chosen", {name: np.array([getattr(choice, name) for choice in choices], np.int64) for name in Choice._fields}
     )
     line = "c.line"
     if any(choice.last != INT64_MAX for choice in choices):
         line = "CASE WHEN p.step > c.last THEN c.abandoned ELSE c.line END"
-    return Rows(f"{table} p JOIN chosen c ON p.series = c.series", _filter(choices), line)
+    return Rows(f"{table} p JOIN chosen c ON p.series = c.series", joined, joined, line, crowded)
 
 
 def literal(number: int) -> str:
@@ -133,13 +152,17 @@ def _line(ways: dict[Choice, list[int]]) -> str:
     return f"CASE {' '.join(beyond + others)} ELSE {common} END" if beyond or others else str(common)
 
 
-def _filter(choices: Sequence[Choice]) -> str:
-    """A filter that zone maps can use.
+def _filter(numbers: Sequence[int]) -> str:
+    """A filter that zone maps can use; as a range, one series costs a third of what it costs in a list."""
+    return f"p.series BETWEEN {numbers[0]} AND {numbers[0]}" if len(numbers) == 1 else _listed_or_range(numbers)
+
+
+def _listed_or_range(numbers: Sequence[int]) -> str:
+    """A filter beside a join.
 
     The -1, which no series has, keeps it from becoming an equality: the engine would then guess that few points are meant,
     and join from the wrong side, at five times the cost.
     """
-    numbers = [choice.series for choice in choices]
     if len(numbers) <= LISTED:
         return f"p.series IN ({_listed([*numbers, -1])})"
     return f"p.series BETWEEN {min(numbers)} AND {max(numbers)}"
