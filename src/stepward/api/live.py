@@ -1,13 +1,14 @@
 """Live updates: one stream of server-sent events a browser tab, told what it watches and may see.
 
-What was committed is merged for ``FLUSH_S`` and read once, and only where somebody watches, so that a thousand heartbeats
-cost one query. Queues are bounded: a client that does not keep up loses its queue and gets a ``resync`` event instead,
+What was committed is told at once, then what comes within ``FLUSH_S`` is merged and read once, and only where somebody watches,
+so that a thousand heartbeats cost one query. That there are new points needs no query and is told every ``POINTS_S``, for a
+chart waits for it. Queues are bounded: a client that does not keep up loses its queue and gets a ``resync`` event instead,
 upon which it reads everything again. Nothing is replayed; a client that connects reads first what it shows.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +19,7 @@ from stepward.store.catalog import Change, Metrics, Principal
 from stepward.store.catalog.newest import FIRST
 
 FLUSH_S = 0.3
+POINTS_S = 0.1
 KEEP_ALIVE_S = 15.0
 QUEUED = 256
 _log = logging.getLogger("stepward.api")
@@ -67,6 +69,27 @@ class LiveClient:
         self.queue.put_nowait(message)
 
 
+class _Pile:
+    """Changes that wait to be told, those of a run merged; a flush every ``every_s`` at most takes them all."""
+
+    def __init__(self, every_s: float) -> None:
+        self.every_s = every_s
+        self.changes: dict[str, Change] = {}
+        self.changed = asyncio.Event()
+
+    def add(self, change: Change) -> None:
+        known = self.changes.get(change.run)
+        self.changes[change.run] = change if known is None or change.removed else _merged(known, change)
+        self.changed.set()
+
+    async def take(self) -> list[Change]:
+        """Wait for changes."""
+        await self.changed.wait()
+        self.changed.clear()
+        changes, self.changes = self.changes, {}
+        return list(changes.values())
+
+
 class LiveHub:
     """Hands changes from the committer threads to the clients of the event loop.
 
@@ -83,10 +106,9 @@ class LiveHub:
         self._runs = runs
         self._line_counts = line_counts
         self._clients: set[LiveClient] = set()
-        self._pending: dict[str, Change] = {}
+        self._points, self._rest = _Pile(POINTS_S), _Pile(FLUSH_S)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._flushing: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+        self._flushing: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -94,12 +116,13 @@ class LiveHub:
     async def start(self) -> None:
         """Begin to tell; called once on the event loop."""
         self._loop = asyncio.get_running_loop()
-        self._flushing = asyncio.create_task(self._flush_forever())
+        flushes = (self._points, self._flush_points), (self._rest, self._flush)
+        self._flushing = [asyncio.create_task(self._flush_forever(pile, flush)) for pile, flush in flushes]
 
     async def stop(self) -> None:
         """End all streams."""
-        if self._flushing is not None:
-            self._flushing.cancel()
+        for task in self._flushing:
+            task.cancel()
         for client in list(self._clients):
             client.put(None)
 
@@ -127,24 +150,29 @@ class LiveHub:
 
     def _take(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            known = self._pending.get(change.run)
-            self._pending[change.run] = change if known is None or change.removed else _merged(known, change)
-        self._changed.set()
+            self._points.add(change)
+            self._rest.add(change)
 
-    async def _flush_forever(self) -> None:
+    async def _flush_forever(self, pile: _Pile, flush: Callable[[Sequence[Change]], Awaitable[None]]) -> None:
         while True:
-            await self._changed.wait()
-            await asyncio.sleep(FLUSH_S)
-            self._changed.clear()
-            pending, self._pending = self._pending, {}
-            watched = [change for change in pending.values() if any(c.watches(change) for c in self._clients)]
+            changes = await pile.take()
+            watched = [change for change in changes if any(client.watches(change) for client in self._clients)]
             try:
-                await self._flush(watched)
+                await flush(watched)
             except Exception:
                 # It must go on: no other change may come to tell of what was lost, so that everybody reads again.
                 _log.exception("live updates were lost")
                 for client in list(self._clients):
                     client.put(_RESYNC)
+            await asyncio.sleep(pile.every_s)
+
+    async def _flush_points(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            clients = [client for client in self._clients if change.run in client.runs and client.watches(change)]
+            if clients and not change.removed and (change.metrics or change.step is not None):
+                message = _message(PointsUpdate(run=change.run, metrics=sorted(change.metrics), step=change.step))
+                for client in clients:
+                    client.put(message)
 
     async def _flush(self, changes: Sequence[Change]) -> None:
         if not changes:
@@ -171,8 +199,6 @@ class LiveHub:
         if not any(change.run in client.runs for client in self._clients):
             return []
         updates: list[LiveUpdate] = []
-        if change.metrics or change.step is not None:
-            updates.append(PointsUpdate(run=change.run, metrics=sorted(change.metrics), step=change.step))
         if change.events:
             updates.append(EventsUpdate(change.run, change.events))
         if change.logs:

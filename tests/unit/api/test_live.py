@@ -35,6 +35,7 @@ def data(message):
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr("stepward.api.live.FLUSH_S", 0.0)
+    monkeypatch.setattr("stepward.api.live.POINTS_S", 0.0)
     monkeypatch.setattr("stepward.api.live.KEEP_ALIVE_S", 0.01)
 
 
@@ -60,8 +61,10 @@ def test_changes_are_merged_and_read_once(quick):
 
     messages = asyncio.run(scenario())
     assert asked == [["a"]]
-    assert data(messages[1]) == {"type": "points", "run": "a", "metrics": ["m3", "m5", "m9"], "step": 9}
-    assert data(messages[2])["streams"] == {"s": 3}
+    told = {update["type"]: update for update in map(data, messages)}
+    assert len(told) == len(messages) == 3
+    assert told["points"] == {"type": "points", "run": "a", "metrics": ["m3", "m5", "m9"], "step": 9}
+    assert told["logs"]["streams"] == {"s": 3}
 
 
 def test_a_client_that_does_not_keep_up_is_told_to_read_again():
@@ -143,7 +146,7 @@ def test_the_hub_ends_all_streams():
 def test_nothing_is_kept_where_nobody_watches():
     hub = LiveHub(lambda ids, metrics: 1 / 0, lambda project, id: {})
     hub.publish([Change(project="p", run="a")])
-    assert not hub._pending
+    assert not hub._points.changes and not hub._rest.changes
 
 
 def test_each_client_gets_the_newest_values_that_it_asked_for(quick):
