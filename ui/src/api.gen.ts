@@ -3129,9 +3129,9 @@ export interface operations {
             query: {
                 run: string[];
                 metric: string;
-                x?: "step" | "time" | "relative";
                 start?: number | null;
                 end?: number | null;
+                x?: "step" | "time" | "relative";
                 buckets?: number;
             };
             header?: never;
@@ -4686,9 +4686,9 @@ export interface operations {
         parameters: {
             query: {
                 metric: string;
-                x?: "step" | "time" | "relative";
                 start?: number | null;
                 end?: number | null;
+                x?: "step" | "time" | "relative";
                 buckets?: number;
                 by?: "none" | "rank" | "device";
                 rank?: number | null;
@@ -4927,9 +4927,9 @@ export interface operations {
         parameters: {
             query: {
                 metric: string;
-                x?: "step" | "time" | "relative";
                 start?: number | null;
                 end?: number | null;
+                x?: "step" | "time" | "relative";
                 rank?: number | null;
                 device?: number | null;
             };

@@ -7,12 +7,13 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
 from stepward.api.answer import AnyRequest, answer, begun
+from stepward.api.asked import ASKED, NARROWED, Buckets, OfMetric, OfPart, query_of
 from stepward.api.auth import Who
 from stepward.api.parts import Given
 from stepward.ingest.decode import MAX_RANK
 from stepward.model.points import Chart, Series, StepTable
 from stepward.store.catalog import RunHead, Survivor
-from stepward.store.points.protocol import MAX_BUCKETS, AttemptSpan, Axis, By, ChartQuery, PointsStore
+from stepward.store.points.protocol import Axis, By, PointsStore
 
 
 @get("/api/v1/runs/{run:str}/series", operation_id="list_series", sync_to_thread=True)
@@ -22,39 +23,23 @@ def list_series(request: AnyRequest, parts: Given, who: Who, run: FromPath[str])
     return answer(request, parts.points.series(head.project, head.id))
 
 
-@get("/api/v1/runs/{run:str}/points", operation_id="get_chart", sync_to_thread=True)
+@get("/api/v1/runs/{run:str}/points", operation_id="get_chart", dependencies=ASKED | NARROWED, sync_to_thread=True)
 def get_chart(
     *,
     request: AnyRequest,
     parts: Given,
     who: Who,
     run: FromPath[str],
-    metric: FromQuery[str],
+    asked: OfMetric,
     x: FromQuery[Axis] = "step",
-    start: FromQuery[float | None] = None,
-    end: FromQuery[float | None] = None,
-    buckets: Annotated[int, QueryParameter(ge=1, le=MAX_BUCKETS)] = 1000,
+    buckets: Buckets = 1000,
     by: FromQuery[By] = "none",
-    rank: FromQuery[int | None] = None,
-    device: FromQuery[int | None] = None,
+    narrowed: OfPart,
     attempt: FromQuery[int | None] = None,
 ) -> Response[Chart]:
     """The lines of one metric: min, max, mean, first and last of each bucket, so that no spike is hidden."""
     head = parts.runs.head(who.projects, run)
-    query = ChartQuery(
-        run=head.id,
-        metric=metric,
-        x=x,
-        start=start,
-        end=end,
-        buckets=buckets,
-        by=by,
-        rank=rank,
-        device=device,
-        attempt=attempt,
-        history=history_of(head),
-        run_started_us=head.started_at,
-    )
+    query = query_of(head, asked, narrowed, x=x, buckets=buckets, by=by, attempt=attempt)
     return answer(request, parts.points.chart(head.project, query))
 
 
@@ -84,7 +69,7 @@ def export_run(parts: Given, who: Who, run: FromPath[str]) -> Stream:
 
 def newest_survivor(points: PointsStore, head: RunHead, metric: str) -> Survivor | None:
     """The newest surviving point of a metric: the end of its line. Its time is not known, so any later point replaces it."""
-    query = ChartQuery(run=head.id, metric=metric, buckets=1, history=history_of(head))
+    query = query_of(head, metric=metric, buckets=1)
     lines = [line for line in points.chart(head.project, query).lines if not line.abandoned and line.x_last]
     if not lines or not head.attempts:
         return None
@@ -92,11 +77,6 @@ def newest_survivor(points: PointsStore, head: RunHead, metric: str) -> Survivor
     spans = [row for row in head.attempts if row["first_step"] is not None and row["first_step"] <= step]
     attempt = (spans or head.attempts)[-1]["key"]
     return Survivor(step, 0, float("nan") if value is None else value, None, attempt)
-
-
-def history_of(head: RunHead) -> list[AttemptSpan]:
-    """The attempts of a run, for stitching."""
-    return [AttemptSpan(row["key"], row["number"], row["first_step"], row["started_at"]) for row in head.attempts]
 
 
 ROUTES = [list_series, get_chart, list_steps, export_run]
