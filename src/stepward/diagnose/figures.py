@@ -166,6 +166,9 @@ def _listed(text: str, lines: list[Line]) -> list[Statement] | None:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        # Lists have no use for aliases, and a few lines of them can stand for billions of items.
+        if "&" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
+            return None
         items = yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None

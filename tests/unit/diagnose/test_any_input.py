@@ -97,6 +97,12 @@ def test_what_cannot_be_read_is_named(diagnosed, content, why, monkeypatch):
     assert why in document.inputs[0].why
 
 
+def test_a_list_that_unfolds_without_end_is_text(tmp_path):
+    levels = [f"- &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]" for at in range(1, 40)]
+    (tmp_path / "metrics.yaml").write_text("\n".join(["- &a0 [loss]", *levels, ""]))
+    checked(diagnose(discover([str(tmp_path / "metrics.yaml")])))
+
+
 def no_module(name):
     raise ImportError(name)
 
