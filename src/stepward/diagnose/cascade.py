@@ -52,7 +52,8 @@ def settle(reading: Reading) -> None:
     """Apply every rule, in their order."""
     for rule in (
         _whose_process, _series, _same_line, _scheduler_history, _ended_well, _recovered, _came_back, _teardown,
-        _earlier_attempts, _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _silent_ranks, _heartbeats,
+        _earlier_attempts, _compile_storm, _first_contact, _wrong_network, _busy_rank, _idle_rank, _lost_device,
+        _silent_ranks, _heartbeats,
         _unconfirmed_kill, _denied_by_metrics, _slow_is_not_dead,
     ):  # fmt: skip
         rule(reading)
@@ -253,7 +254,16 @@ def _busy_rank(reading: Reading) -> None:
             continue
         if any(_broke(one, rank, activity) for one in reading.clues):
             continue
-        reading.clues.append(_work(rank, activity))
+        reading.clues.append(_work(rank, activity, ended=_came_to_an_end(activity, waits, reading)))
+
+
+def _came_to_an_end(activity: Activity, waits: list[Clue], reading: Reading) -> bool:
+    """Whether work of that kind is told to have ended well after the others had given up: it was legitimate."""
+    return any(
+        done.kind == activity.kind
+        and any(one.source == done.line.source and one.line < done.line.number for one in waits)
+        for done in reading.launcher.finished
+    )
 
 
 def _broke(one: Clue, rank: int | None, activity: Activity) -> bool:
@@ -276,13 +286,26 @@ def _idle_rank(reading: Reading) -> None:
             )  # fmt: skip
 
 
-def _work(rank: int | None, activity: Activity) -> Clue:
+def _lost_device(reading: Reading) -> None:
+    """The silent rank's device was not read to the end, and its last readings know nothing of the wait: it was gone."""
+    silent = set(reading.launcher.silent())
+    for one in reading.metrics.unread_at_end() if silent else ():
+        if one.rank in silent:
+            says = f"readings of the device of rank {one.rank} stop, and the others wait for that rank"
+            made = clue("device_unread", "gpu_off_bus", Kind.METRICS, one.line, says, role=Role.EITHER, more=0.9,
+                        text=one.text, rank=one.rank, node=one.node)  # fmt: skip
+            made.device = one.device
+            reading.clues.append(made)
+
+
+def _work(rank: int | None, activity: Activity, *, ended: bool) -> Clue:
     label = "checkpoint_stall" if activity.kind == "save" else "timeout_budget"
     does = {"save": "was saving", "compile": "was compiling", "work": "was at long work"}[activity.kind]
     line = activity.line
     who = "a process" if rank is None else f"rank {rank}"
+    role = Role.ROOT if rank is not None or ended else Role.EITHER
     return clue(f"busy_{activity.kind}", label, Kind.LOG, line, f"{who} {does} while the others waited",
-                role=Role.ROOT if rank is not None else Role.EITHER, more=0.5 if rank is None else 0.3, rank=rank)  # fmt: skip
+                role=role, more=0.5 if rank is None else 0.3, rank=rank)  # fmt: skip
 
 
 def _silent_ranks(reading: Reading) -> None:

@@ -41,6 +41,10 @@ _OVER = re.compile(
     re.IGNORECASE,
 )
 """Work of which this is said is no longer going on."""
+_FINISHED = re.compile(
+    r"(?:finished|complet|done|took|succeed)\w*\b.{0,40}?\d (?:s|sec|min|ms)|in [\d.]+ ?(?:s|sec|min)\b", re.IGNORECASE
+)
+"""Work that came to its end, and how long it took."""
 _STEMS: list[str] = table("activities")["prefilter"]["stems"]
 """Cheap to look for; what has none of them announces no long work."""
 
@@ -83,6 +87,7 @@ class Launcher:
         self.ranks: set[int] = set()
         self.unhealthy: dict[int, Line] = {}
         self.busy: dict[int | None, Activity] = {}
+        self.finished: list[Activity] = []
         self.fingerprints: dict[int, tuple[str, Line]] = {}
         self.world = 0
         self.processes: dict[tuple[str | None, int], int] = {}
@@ -119,12 +124,15 @@ class Launcher:
 
     def _activity(self, line: Line) -> None:
         # Indented lines are the code of a traceback's frames.
-        if line.body.startswith("  ") or _OVER.search(line.body):
+        if line.body.startswith("  "):
             return
-        for kind, pattern in _BUSY.items():
-            if pattern.search(line.body):
-                self.busy[line.rank] = Activity(kind, line)
-                return
+        kind = next((kind for kind, pattern in _BUSY.items() if pattern.search(line.body)), None)
+        if kind is None:
+            return
+        if not _OVER.search(line.body):
+            self.busy[line.rank] = Activity(kind, line)
+        elif _FINISHED.search(line.body):
+            self.finished.append(Activity(kind, line))
 
     def _exits(self, line: Line) -> None:
         if block := _BLOCK.match(line.body):

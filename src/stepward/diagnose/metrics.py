@@ -13,9 +13,10 @@ from stepward.detect.series import median
 from stepward.detect.speed import DATA_WAIT_SHARE, behind, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, NEARLY_FULL, grows_to_limit, share
 from stepward.diagnose.clues import Clue, Kind, Role, clue
+from stepward.diagnose.devices import last_idle, spinning, unread
 from stepward.diagnose.figures import Statement
 from stepward.diagnose.losses import loss_clues
-from stepward.diagnose.peers import course_clues, last_idle, slower
+from stepward.diagnose.peers import PREFIX, course_clues, slower
 
 Judged = tuple[str, Role, float, str] | None
 _OF_NODES = {"thermal_power", "host_contention", "network_link"}
@@ -48,11 +49,18 @@ class Metrics:
             if judged:
                 label, role, more, says = judged
                 found.append(_clue(one, label, role, more, says))
-        return [*found, *self._between(), *course_clues(self.courses), *loss_clues(self.courses)]
+        found += [*self._between(), *course_clues(self.courses)]
+        if not any(one.rule.startswith(PREFIX) for one in found):
+            found += spinning(self.courses)
+        return [*found, *loss_clues(self.courses)]
 
     def idle_at_end(self) -> list[Statement]:
         """What single devices did last, where they idled while most others worked: they have no course to be judged by."""
         return last_idle(self.courses)
+
+    def unread_at_end(self) -> list[Statement]:
+        """Devices whose readings do not go as far as their host's."""
+        return unread(self.courses)
 
     def denied(self) -> dict[str, str]:
         """Labels that a statement speaks against, and its text."""

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from msgspec import structs
-
+from stepward.detect.detectors.hardware import CORRECTED_LEAST, LINK_LEAST, LINK_TIMES
 from stepward.detect.series import median, quantile
 from stepward.detect.speed import DATA_WAIT_SHARE, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, IDLE_DUTY
@@ -22,8 +21,6 @@ from stepward.diagnose.figures import Statement
 BLOCKS = 8
 LASTS = 2
 """Blocks that a weak sign must last."""
-LATE = 5
-"""Readings at the end of a course that say how it ended."""
 PRESSED = 20.0
 """Per cent of the time in which some task waits for the resource (PSI), as for single values."""
 WAITS_MUCH = 0.05
@@ -32,10 +29,8 @@ UNEVEN = 0.10
 """Spread of the ranks' waits, as a share of the step, from which on their work is unequal."""
 SLOWER_NET = 1.5
 SLOWER_STEPS = 1.15
-LINK_ERRORS = 10
-CORRECTED = 1000
-"""Corrected memory errors in one course; a healthy device has a handful a day."""
-STANDS_OUT = 20.0
+CORRECTED = 4 * CORRECTED_LEAST
+"""Corrected memory errors in one course, which is taken to last twenty minutes; the detector's fifty are those of five."""
 MOST_NAMED = 16
 PREFIX = "course_"
 """Of the rules whose clues are measured over time: a normal end does not acquit what lasted that long."""
@@ -51,7 +46,7 @@ class Sign(NamedTuple):
     role: Role
     more: float
     what: str = ""
-    least: int = 0
+    least: float = 0
 
 
 _HELD = Sign("clock", "thermal_power", Role.ROOT, 0.5)
@@ -62,7 +57,7 @@ _PRESSURES = (
     Sign("io_pressure", "storage_io", Role.EITHER, 1.3, "I/O"),
 )
 _COUNTERS = (
-    Sign("link_errors", "network_link", Role.ROOT, 0.3, "errors on the link", LINK_ERRORS),
+    Sign("link_errors", "network_link", Role.ROOT, 0.3, "errors on the link", LINK_LEAST),
     Sign("ecc_uncorrected", "gpu_memory_ecc", Role.ROOT, 0.5, "uncorrectable memory errors", 1),
     Sign("ecc_corrected", "gpu_memory_ecc", Role.EITHER, 1.0, "corrected memory errors", CORRECTED),
 )
@@ -86,8 +81,8 @@ def course_clues(statements: Sequence[Statement]) -> list[Clue]:
     courses: dict[str, dict[Who, Course]] = defaultdict(dict)
     for one in statements:
         who = (one.rank, one.node, one.device)
-        courses[one.metric][who] = Course(one, _blocks(one.values))
-    ranks = _ranks_of_devices(statements)
+        courses[one.metric][who] = Course(one, blocks(one.values))
+    ranks = ranks_of_devices(statements)
     found = [
         *_clocks(courses), *_hot(courses), *_pressed(courses), *_counted(courses),
         *_data(courses), *_late(courses), *_idle(courses),
@@ -100,34 +95,23 @@ def course_clues(statements: Sequence[Statement]) -> list[Clue]:
 
 def slower(statements: Sequence[Statement]) -> bool:
     """Whether steps took 15 % longer for two blocks than in their best one, for half of the ranks or more."""
-    steps = [_blocks(one.values) for one in statements if one.metric == "step_time"]
-    counted = [len(blocks) for blocks in steps if len(blocks) > LASTS]
-    if not counted:
-        return False
-    whole = [median([blocks[at] for blocks in steps if at < len(blocks)]) for at in range(max(counted))]
-    return sorted(whole)[-LASTS] >= SLOWER_STEPS * min(whole)
+    whole = whole_steps(statements)
+    return len(whole) >= LASTS and sorted(whole)[-LASTS] >= SLOWER_STEPS * min(whole)
 
 
-def last_idle(statements: Sequence[Statement]) -> list[Statement]:
-    """Devices that did nothing in the last readings while most others were at work, as what was read last of each."""
-    ranks = _ranks_of_devices(statements)
-    ends = [
-        (one, median(finite)) for one in statements if one.metric == "duty" and (finite := _finite(one.values[-LATE:]))
-    ]
-    if len(ends) < 2 or median([value for _, value in ends]) < 100 * DUTY_LOW:
-        return []
-    return [
-        structs.replace(one, values=[value], unit="%", tracked=False,
-                        rank=one.rank if one.rank is not None else ranks.get((one.node or "", one.device or "")))
-        for one, value in ends if value < 100 * IDLE_DUTY
-    ]  # fmt: skip
+def whole_steps(statements: Sequence[Statement]) -> list[float]:
+    """Step time of the job in each block, over all ranks; empty where it is not known for long enough."""
+    steps = [blocks(one.values) for one in statements if one.metric == "step_time"]
+    counted = [len(one) for one in steps if len(one) > LASTS]
+    return [median([one[at] for one in steps if at < len(one)]) for at in range(max(counted))] if counted else []
 
 
-def _finite(values: Sequence[float]) -> list[float]:
+def finite_of(values: Sequence[float]) -> list[float]:
+    """The values that are numbers."""
     return [value for value in values if math.isfinite(value)]
 
 
-def _ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], int]:
+def ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], int]:
     """The i-th rank of a node uses its i-th device."""
     ranks: dict[str, set[int]] = defaultdict(set)
     devices: dict[str, set[str]] = defaultdict(set)
@@ -144,10 +128,11 @@ def _ranks_of_devices(statements: Sequence[Statement]) -> dict[tuple[str, str], 
     return found
 
 
-def _blocks(values: Sequence[float]) -> list[float]:
+def blocks(values: Sequence[float]) -> list[float]:
+    """Medians of the blocks of a course, without the first."""
     size = len(values) / BLOCKS
     parts = [values[int(at * size) : int((at + 1) * size)] for at in range(1, BLOCKS)]
-    finite = [_finite(part) for part in parts]
+    finite = [finite_of(part) for part in parts]
     return [median(part) for part in finite if part]
 
 
@@ -204,18 +189,18 @@ def _counted(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
     for sign in _COUNTERS:
         of = courses.get(sign.metric, {})
         grown = {who: _growth(one.of.values) for who, one in of.items()}
-        usual = median(list(grown.values()))
         many = {
             who: f"{value:g} {sign.what}"
             for who, value in grown.items()
-            if value >= sign.least and (len(grown) == 1 or value > STANDS_OUT * usual)
+            if value >= sign.least
+            and (len(grown) == 1 or value > LINK_TIMES * median([other for at, other in grown.items() if at != who]))
         }
         yield from _each(many, of, sign)
 
 
 def _growth(values: Sequence[float]) -> float:
     """How far a counter came; a reset is no growth."""
-    finite = _finite(values)
+    finite = finite_of(values)
     return sum(max(0.0, after - before) for before, after in pairwise(finite))
 
 
@@ -239,8 +224,15 @@ def _data(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
     idle = [
         at for at in full if _at(duty, at, 100.0) < 0.75 * max(_at(duty, other, 0.0) for other in range(BLOCKS - 1))
     ]
-    if idle and duty:
-        says = "the hosts' CPUs are full while accelerators idle"
+    if not duty:
+        whole = [_at(steps, at, 0.0) for at in range(BLOCKS - 1)]
+        idle = [at for at in full if whole[at] >= SLOWER_STEPS * min(whole) and len(full) < BLOCKS - 1]
+    if len(idle) >= (1 if duty else LASTS):
+        says = (
+            "the hosts' CPUs are full while accelerators idle"
+            if duty
+            else "steps are slow while the hosts' CPUs are full"
+        )
         yield _clue(next(iter(cpus.values())).of, _FULL_HOSTS, says, None)
 
 
@@ -288,8 +280,8 @@ def _together(
 ) -> Iterator[Clue]:
     """Waits that grew for all ranks: the least one of each step is the exchange itself, what exceeds it is unequal work."""
     rows = list(zip(*values.values(), strict=False))
-    least = _blocks([min(row) for row in rows])
-    beyond = _blocks([max(row) - min(row) for row in rows])
+    least = blocks([min(row) for row in rows])
+    beyond = blocks([max(row) - min(row) for row in rows])
     if len(least) < 3 or len(least) > len(step):
         return
     at, widest = max(enumerate(beyond), key=lambda one: one[1])

@@ -44,6 +44,10 @@ _AGAIN = re.compile(
 _TRACEBACK = re.compile(r"^\W{0,4}Traceback \(most recent call last\)")
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 _SPEAKERS = [(label, re.compile(pattern, re.IGNORECASE)) for label, pattern in table("speakers")["speakers"].items()]
+_RAISERS = [(label, re.compile(pattern)) for label, pattern in table("speakers")["raisers"].items()]
+_FRAME = re.compile(r'^\W{0,4} +File "([^"]+)", line \d+')
+_PLAIN = {"index_assert", "exceptions"}
+"""Signatures of exceptions that any code may raise."""
 _NO_FAULT = {"SystemExit", "KeyboardInterrupt", "ChildFailedError", "GeneratorExit"}
 
 
@@ -63,6 +67,8 @@ class Reading:
         self.nodes: set[str] = set()
         self.places: dict[int, str] = {}
         self.first_error: Line | None = None
+        self._frames: dict[tuple[str, int | None, str | None], tuple[int, str]] = {}
+        """The last frame of a traceback that each writer printed: line and file."""
         self._raising: dict[tuple[str, int | None, str | None], int] = {}
         self.compiled: dict[str, list[Line]] = defaultdict(list)
         self.hurt = False
@@ -179,7 +185,7 @@ class Reading:
         self.timers.read(line)
         # A person who pastes a log pastes the kernel's lines into it as well.
         kind = Kind.KERNEL if any(mark in line.text for mark in ("NVRM: ", "dmesg", " kernel: ")) else Kind.LOG
-        matched = self._match(line, kind)
+        matched = [] if self._quotes(line) else self._match(line, kind)
         self._traceback(line, matched)
         if "ompiling" in line.text and (found := _COMPILED.search(line.text)):
             self.compiled[found[1] or found[2]].append(line)
@@ -197,8 +203,26 @@ class Reading:
             self._episode += 1
             self.attempts.append((self._episode, line))
 
+    def _quotes(self, line: Line) -> bool:
+        """Whether the line is the code of a traceback's frame: what stands in a program has not happened."""
+        who = (line.source, line.rank, line.node)
+        if frame := _FRAME.match(line.body):
+            self._frames[who] = (line.number, frame[1])
+            return False
+        at = self._frames.get(who)
+        return at is not None and at[0] == line.number - 1 and line.body.startswith("    ")
+
+    def _raiser(self, line: Line) -> str | None:
+        """The label of the library whose frame is the last before an exception; None where it is nobody's that says more."""
+        at = self._frames.pop((line.source, line.rank, line.node), None) if _RAISED.match(line.body) else None
+        if at is None or line.number - at[0] > 3:
+            return None
+        return next((label for label, pattern in _RAISERS if pattern.search(at[1])), None)
+
     def _match(self, line: Line, kind: Kind) -> list[Signature]:
         matched = self._matcher.signatures(line.text)
+        if any(one.id in _PLAIN for one in matched) and (label := self._raiser(line)):
+            matched = [structs.replace(one, label=label) if one.id in _PLAIN else one for one in matched]
         for signature in matched:
             self._fold(signature, line, kind)
         if self.first_error is None and any(one.id == "traceback" or (one.role is not Role.CONTEXT) for one in matched):

@@ -19,7 +19,7 @@ _RANK = re.compile(r"\brank[ _=:]?(\d+)\b", re.IGNORECASE)
 _NODE = re.compile(r"\b(?:on|node|host)[ =:]+([a-z][\w-]*\d[\w-]*)", re.IGNORECASE)
 _THREAD = re.compile(r"^\s*Thread\b.*", re.IGNORECASE)
 _FRAME = re.compile(
-    r"^\s+(?:at )?(\S.*?) \(([^()]*?)(?::(\d+))?\)\s*$|^\s+File \"([^\"]+)\", line (\d+), in (\S+)|^\s*#\d+\s+(\S.*)$"
+    r"^\s+(?:at )?(\S.*?) \(([^()]*?)(?::(\d+))?\)\s*$|^\s+File \"([^\"]+)\", line (\d+),? in (\S+)|^\s*#\d+\s+(\S.*)$"
 )
 _COLLECTIVE = re.compile(
     r"\b(all_?reduce|all_?gather\w*|reduce_?scatter\w*|broadcast\w*|all_?to_?all\w*|barrier|monitored_barrier|send|recv|gather|scatter|reduce)\b.{0,60}"
@@ -75,8 +75,9 @@ def read_stacks(lines: Iterable[Line]) -> list[Stack]:
     for line in lines:
         # A launcher that prefixes every line prefixes those of a dump as well.
         text = line.body if line.text.startswith("[") and line.body else line.text
-        if _FRAME.match(text) and taking and stacks:
-            stacks[-1].frames.append(text.strip())
+        if (found := _FRAME.match(text)) and taking and stacks:
+            # Python's own form is turned into py-spy's, which the tables are written for.
+            stacks[-1].frames.append(f"{found[6]} ({found[4]}:{found[5]})" if found[4] else text.strip())
         elif _THREAD.match(text):
             # A dump lists the main thread first; others of the same process say little about the hang.
             main = "MainThread" in text or not stacks or stacks[-1].frames == []
