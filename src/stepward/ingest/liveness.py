@@ -232,12 +232,14 @@ def _living(attempt: AttemptView, hung: str | None, exits: list[Exit], silent: l
 
 def _ended(settled: Verdict | None, exits: list[Exit]) -> Standing:
     assert settled is not None
+    # The scheduler's clock is the job's; what is told from inside may come late, and its clock is reckoned from when it came.
+    scheduled = [exit.at for exit in exits if exit.by is Witness.SCHEDULER]
     return Standing(
         state=settled.state,
         exit_code=settled.exit_code,
         signal=settled.signal,
         reason=settled.reason,
-        ended_at=max(exit.at for exit in exits),
+        ended_at=max(scheduled or (exit.at for exit in exits)),
     )
 
 

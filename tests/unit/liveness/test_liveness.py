@@ -306,3 +306,10 @@ def test_who_beats_without_an_end_is_never_dead(sources):
     alive = rank(7, NOW, node="n9")
     scheduled = any(exit.by is Witness.SCHEDULER for source in sources for exit in source.exits)
     assert scheduled or not standing(*sources, alive).state.terminal
+
+
+def test_an_attempt_ended_when_its_scheduler_says_whatever_is_told_from_inside():
+    told = watcher(Exit(at=NOW - 9 * S, by=Witness.SCHEDULER, state=State.FAILED, exit_code=5))
+    late = wrapper(SILENT, reaped(5, at=NOW - 5 * S))
+    assert standing(told, late).ended_at == NOW - 9 * S
+    assert standing(late).ended_at == NOW - 5 * S
