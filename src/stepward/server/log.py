@@ -8,6 +8,7 @@ import os
 import queue
 import sys
 import threading
+from typing import Any
 
 WAITING = 10_000
 """Lines that wait for a reader; what comes beyond is lost, and counted in the next line that is taken."""
@@ -50,10 +51,26 @@ class Log(logging.Handler):
                     line = line[os.write(self._descriptor, line) :]
 
 
+class OneLine(logging.Formatter):
+    """A line a message: what others wrote (a name, a command's last words) begins none of its own and steers no terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, whatever cannot be seen written as an escape."""
+        return _visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """A traceback, each of its lines so."""
+        return "\n".join(map(_visible, super().formatException(ei).split("\n")))
+
+
+def _visible(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
 def log_to_stderr() -> Log:
     """Warnings of everything, and the audit."""
     log = Log(sys.stderr.fileno())
-    log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    log.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     logging.getLogger("stepward.audit").setLevel(logging.INFO)
     return log

@@ -3,10 +3,11 @@
 import logging
 import os
 import select
+import sys
 
 import pytest
 
-from stepward.server.log import Log
+from stepward.server.log import Log, OneLine
 
 FULL = 1 << 16
 """Bytes that a pipe holds."""
@@ -48,3 +49,17 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up_and_what_is_lost_is_counted(pi
     assert said.decode().splitlines() == [
         "x" * FULL, "y", "y", "(17 lines before this one were lost: nobody read them)", "heard again"
     ]  # fmt: skip
+
+
+def test_what_others_wrote_stays_within_its_line():
+    try:
+        raise ValueError("told\x1b[2J by \u202e others")
+    except ValueError:
+        failed = logging.LogRecord(
+            "a", logging.ERROR, __file__, 1, "run %s", ("x\n1970 INFO forged\x07",), sys.exc_info()
+        )
+    said = OneLine("%(levelname)s %(message)s").format(failed)
+    first, *traceback = said.split("\n")
+    assert first == r"ERROR run x\n1970 INFO forged\x07"
+    assert traceback[0] == "Traceback (most recent call last):"
+    assert traceback[-1] == r"ValueError: told\x1b[2J by \u202e others"
