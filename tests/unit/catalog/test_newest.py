@@ -1,5 +1,7 @@
 """Which newest values travel with a run in lists and live updates."""
 
+import math
+
 import pytest
 
 from stepward.errors import UsageError
@@ -64,3 +66,9 @@ def test_too_many_names_are_refused():
     with pytest.raises(UsageError) as caught:
         Metrics.asked([f"m{n}" for n in range(101)])
     assert caught.value.code == "too_many_metrics"
+
+
+def test_negative_zero_keeps_its_sign(bench):
+    bench.writer("run").send(metrics=[point("loss", 1, -0.0)])
+    value = bench.get("run").latest["loss"].value
+    assert value == 0.0 and math.copysign(1.0, value) == -1.0

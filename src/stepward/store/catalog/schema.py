@@ -5,9 +5,22 @@ NULL in ``latest.value`` (SQLite has no NaN), which makes every comparison with 
 hold what is only ever read whole. A change here needs a migration (``migrations/``); a test compares the two.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
+
+
+class _AsGiven(sa.types.UserDefinedType[float]):
+    """A number that SQLite keeps as it was given: in a column of type REAL, -0.0 comes back as 0.0."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        """Its name in SQLite."""
+        return "BLOB"
+
 
 _Id = sa.String(64)
 _Name = sa.String(1024)
@@ -135,7 +148,7 @@ latest = sa.Table(
     sa.Column("metric", _Name, primary_key=True),
     sa.Column("step", sa.BigInteger, nullable=False),
     sa.Column("time", _Time, nullable=False),  # sent
-    sa.Column("value", sa.Double),
+    sa.Column("value", sa.Double().with_variant(_AsGiven(), "sqlite")),
     sa.Column("rank", sa.Integer),
     sa.Column("attempt", _Name, nullable=False),
     sa.Column("system", sa.Boolean, nullable=False),

@@ -137,3 +137,26 @@ def upgrade() -> None:
         sa.Column("until", sa.BigInteger, nullable=False),
         sa.Column("made_by", sa.String(1024), nullable=False),
     )
+    _keep_values_as_given()
+
+
+def _keep_values_as_given() -> None:
+    """Make ``latest`` anew: SQLite loses the sign of -0.0 in a column of type REAL, and changes no column's type."""
+    op.drop_index("latest_by_value", "latest")
+    op.rename_table("latest", "former_latest")
+    op.create_table(
+        "latest",
+        sa.Column("run", sa.String(64), primary_key=True),
+        sa.Column("metric", sa.String(1024), primary_key=True),
+        sa.Column("step", sa.BigInteger, nullable=False),
+        sa.Column("time", sa.BigInteger, nullable=False),
+        sa.Column("value", sa.Double().with_variant(sa.LargeBinary(), "sqlite")),
+        sa.Column("rank", sa.Integer),
+        sa.Column("attempt", sa.String(1024), nullable=False),
+        sa.Column("system", sa.Boolean, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    columns = "run, metric, step, time, value, rank, attempt, system"
+    op.execute(f"INSERT INTO latest ({columns}) SELECT {columns} FROM former_latest")
+    op.drop_table("former_latest")
+    op.create_index("latest_by_value", "latest", ["metric", "value", "run"])
