@@ -75,10 +75,20 @@ def figure(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def section(name: str, result: Any, took: float, failed: str | None) -> str:
-    """A benchmark's part of the report."""
+def processor() -> str:
+    """The processor's model, as the kernel names it."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        models = []
+    return models[0] if models else platform.processor() or "unknown"
+
+
+def section(name: str, result: Any, took: float, failed: str | None, load: float) -> str:
+    """A benchmark's part of the report; ``load``: the machine's load average as it began."""
     head = f"## {name}\n\n`python bench/{name}.py {' '.join(BENCHES.get(name, ()))}`".rstrip("` ") + "`"
-    head += f", {took:.0f} s\n\n"
+    head += f", {took:.0f} s, load {load:.1f}\n\n"
     if failed is not None:
         return head + f"Failed:\n\n```\n{failed}\n```\n"
     if not isinstance(result, dict):
@@ -94,16 +104,17 @@ def report(names: Sequence[str]) -> str:
     ).stdout.strip()
     parts = [
         f"# Benchmarks of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n\n"
-        f"Revision {revision or 'unknown'}, Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}, "
-        f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} at the start.\n"
+        f"Revision {revision or 'unknown'}, Python {platform.python_version()}, {os.cpu_count()} CPUs ({processor()}), "
+        f"{platform.machine()}, load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} at the start.\n"
     ]
     for name in names:
         if not os.path.exists(f"{HERE}/{name}.py"):
             continue
         print(f"{name} ...", flush=True)
+        load = os.getloadavg()[0]
         result, took, failed = run(name, BENCHES.get(name, ()))
         print(f"{name}: {'failed' if failed else 'done'} after {took:.0f} s", flush=True)
-        parts.append(section(name, result, took, failed))
+        parts.append(section(name, result, took, failed, load))
     return "\n".join(parts)
 
 
