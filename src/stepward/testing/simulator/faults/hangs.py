@@ -1,6 +1,7 @@
 """Faults in which nothing goes on: one rank does something else, or nothing, and all others wait for it."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ class Stuck(Trouble):
     """Base: one rank is stuck until the watchdogs of the others end it."""
 
     type = "hang"
-    also = ("crash", "idle_accelerators", "duty_cycle")
+    also: ClassVar[tuple[str, ...]] = ("crash", "idle_accelerators", "duty_cycle")
     stops = True
     phases: tuple[str, ...] = ("data_wait", "forward")
     spins = False
