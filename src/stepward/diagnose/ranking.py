@@ -14,6 +14,7 @@ from stepward.diagnose.cascade import EXPLAINS
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.reading import Reading
 from stepward.diagnose.tables import table
+from stepward.model.taxonomy import LABELS, Layer
 
 NONE_SCORE = 1.3
 """Log-odds of no known cause: a score below it is insufficient evidence. Fitted to how often answers on our own lines and
@@ -30,9 +31,11 @@ AGREES = 0.8
 CONFIRMS = 0.4
 FIRST = 0.5
 ALONE = 0.4
-MISTAKEN: dict[str, list[str]] = table("mistaken")["mistaken"]
+MISTAKEN: dict[str, dict[str, str]] = table("mistaken")["mistaken"]
+"""Label -> what it is mistaken for -> what would tell the two apart."""
 LEFT_TO_EACH = 0.3
-MAY_BE = "what proves the cause can have this behind it as well"
+DECIDED = 0.95
+"""From this confidence on, what the scheduler says of a job's end is not mistaken for another word of its own."""
 _OUTRANKS = {Kind.SCHEDULER: 1.0, Kind.KERNEL: 0.7, Kind.STACKS: 0.7, Kind.EXIT: 0.3, Kind.LOG: 0.0, Kind.METRICS: 0.0}
 
 
@@ -83,10 +86,12 @@ def _mistaken(found: list[Ranked]) -> list[Ranked]:
         return []
     left = max(0.0, 1 - sum(ranked.confidence for ranked in found))
     known = {ranked.label for ranked in found}
+    if cause.anchor.kind is Kind.SCHEDULER and cause.confidence >= DECIDED:
+        known |= {label for label, (layer, _) in LABELS.items() if layer is Layer.ORCHESTRATOR}
     return [
-        Ranked(label, -math.inf, [structs.replace(cause.anchor, label=label, role=Role.CONFIRM, says=MAY_BE)],
+        Ranked(label, -math.inf, [structs.replace(cause.anchor, label=label, role=Role.CONFIRM, says=tells)],
                confidence=round(min(left * LEFT_TO_EACH, CAUSE / 2), 3))
-        for label in MISTAKEN[cause.label]
+        for label, tells in MISTAKEN[cause.label].items()
         if label not in known
     ]  # fmt: skip
 

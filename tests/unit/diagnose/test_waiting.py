@@ -83,4 +83,5 @@ def test_places_of_a_metric_that_are_no_names_are_nobody(diagnosed):
 
 def test_every_label_says_what_it_is_mistaken_for():
     assert MISTAKEN.keys() == LABELS.keys()
-    assert all(label not in others and set(others) <= LABELS.keys() for label, others in MISTAKEN.items())
+    assert all(label not in others and others.keys() <= LABELS.keys() for label, others in MISTAKEN.items())
+    assert all(": " in tells for others in MISTAKEN.values() for tells in others.values())
