@@ -17,6 +17,8 @@ from stepward.store.catalog.access import SESSION_S
 FAILURE_S = 0.5
 """What a failed login costs; one is answered at a time."""
 MOST_WAITING = 20
+LOGIN_BYTES = 256 << 10
+"""Largest body that is read of somebody whom nobody knows."""
 _failing = asyncio.Semaphore(1)
 _waiting = 0
 
@@ -27,7 +29,7 @@ def get_session(parts: Given, who: Who) -> Session:
     return _session(parts, who)
 
 
-@post("/api/v1/login", operation_id="login", opt=OPEN, status_code=200)
+@post("/api/v1/login", operation_id="login", opt=OPEN, status_code=200, request_max_body_size=LOGIN_BYTES)
 async def login(request: AnyRequest, parts: Given, data: JSONBody[Login]) -> Response[Session]:
     """Sign a browser in. A one-time link works once; failures are answered slowly."""
     if request.headers.get("origin"):

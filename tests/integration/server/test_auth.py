@@ -259,6 +259,14 @@ def test_a_login_that_is_none_is_a_bad_request(server, body):
     assert (answer.status, answer.code) == (400, "bad_request")
 
 
+def test_little_is_read_of_somebody_unknown(server):
+    body = {"secret": "x" * (1 << 20)}
+    assert server.ask("POST", "/api/v1/login", body, token=None).code == "body_too_large"
+    for method, path in (("POST", "/api/v1/ingest"), ("POST", "/api/v1/tokens")):
+        answer = server.ask(method, path, body, token=None)
+        assert (answer.status, answer.code) == (401, "no_credential")
+
+
 @pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST", "[::1]:80", "127.0.0.1"])
 def test_loopback_names_are_welcome(server, host):
     assert server.get("/healthz", headers={"Host": host}).status == 200
