@@ -1,13 +1,14 @@
 """Step times: slowdown, stragglers, waits for data, compiles."""
 
 import random
+from pathlib import Path
 
 import pytest
 from streams import at, confirmed, detect, last, sample, start, steps, times
 
 from stepward.detect.engine import Detection
 from stepward.detect.scene import Expected
-from stepward.detect.signals import Checkpoint
+from stepward.detect.signals import Checkpoint, Step
 
 
 @pytest.mark.parametrize(("cv", "rho"), [(0.02, 0.3), (0.05, 0.3), (0.05, 0.7), (0.10, 0.5)])
@@ -136,6 +137,17 @@ def host_clock(shares, seed=1, count=600):
 def test_ranks_that_share_a_host_are_held_against_their_own_past(shares, count):
     events = confirmed(detect(host_clock(shares)), "straggler")
     assert [event.ranks for event in events] == [(1,)] * count
+
+
+def test_two_ranks_of_a_loaded_host():
+    """Recorded: two processes on two processors that a dozen others wanted too; neither was slow by itself."""
+    lines = (Path(__file__).parents[2] / "data/detect/two_ranks_of_a_loaded_host.csv").read_text().splitlines()[1:]
+    signals = [start(2)]
+    for rank, step, end_ms, step_ms, wait_ms in (map(int, line.split(",")) for line in lines):
+        signals.append(Step(at(end_ms / 1e3), "a", rank, step, step_ms / 1e3, {"collective": wait_ms / 1e3}))
+    said = last(detect(signals), "straggler")
+    assert [event for event in said if event.certainty == "confirmed"] == []
+    assert len(said) <= 2
 
 
 def test_ranks_of_two_hosts_are_compared():
