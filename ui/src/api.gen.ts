@@ -1934,6 +1934,7 @@ export interface components {
         NodeInSlurm: {
             reason: string | null;
             reason_by: string | null;
+            reason_words: string | null;
             /** @default true */
             responding: boolean;
             state: string;

@@ -127,13 +127,15 @@ def _observed(parts: Parts, record: ClusterRecord) -> Observed:
     """What Slurm and the agents say of a cluster that was ready once."""
     if record.applied is None:
         return Observed()
-    health = {node.name: _health(node) for node in parts.nodes.nodes(None, record.slurm_name)}
+    heard = parts.nodes.nodes(None, record.slurm_name)
     try:
         queue = parts.queues.of(record.slurm_name)
         nodes = {node.name: node for node in queue.nodes()}
+        off = {name for name, node in nodes.items() if node.powered_down}
+        health = {node.name: _health(node) for node in heard if node.name not in off}
         return Observed(nodes=nodes, partitions=queue.partitions(), health=health)
     except StepwardError:
-        return Observed(health=health)
+        return Observed(health={node.name: _health(node) for node in heard})
 
 
 def _health(node: Node) -> NodeHealth:

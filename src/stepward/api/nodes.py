@@ -23,6 +23,7 @@ from stepward.model.nodes import Node, NodeChange, NodeChanged, NodeInSlurm, Nod
 from stepward.model.points import Chart, Series
 from stepward.model.resources import Run, instant, microseconds
 from stepward.model.words import NODES_PROJECT
+from stepward.orchestrators.slurm.reasons import node_reason
 from stepward.orchestrators.slurm.records import SlurmNode
 from stepward.store.catalog import Principal
 from stepward.store.catalog.events import EventFilter
@@ -232,6 +233,8 @@ def _with_slurm(parts: Parts, nodes: list[Node], cluster: str | None) -> list[No
         for told in _in_slurm(parts, name):
             one = known.setdefault((name, told.name), Node(name=told.name, cluster=name, state="unknown"))
             one.slurm = _in_words(told)
+            if told.powered_down and one.state == "lost":
+                one.state = "stopped"  # its agent was ended with it, and had no time to say so
     return [known[key] for key in sorted(known)]
 
 
@@ -240,6 +243,7 @@ def _in_words(told: SlurmNode) -> NodeInSlurm:
         state=told.state,
         responding=told.responding,
         reason=told.reason or None,
+        reason_words=node_reason(told.reason) or None,
         reason_by=told.reason_by or None,
     )
 

@@ -91,7 +91,13 @@ def columns(now: float) -> list[Column[Node]]:
         Column("devices", lambda node: len(node.devices), right=True, spare=True),
         Column("jobs", lambda node: [job.name for job in node.jobs], lambda node: str(len(node.jobs)), right=True),
         Column("last_heard_at", lambda node: node.last_heard_at, lambda node: ago(node.last_heard_at, now), right=True),
-        Column("reason", lambda node: node.slurm.reason if node.slurm else None, flexible=True, spare=True),
+        Column(
+            "reason",
+            lambda node: node.slurm.reason if node.slurm else None,
+            lambda node: (node.slurm and node.slurm.reason_words) or "-",
+            flexible=True,
+            spare=True,
+        ),
     ]
 
 
@@ -115,12 +121,14 @@ def facts(node: Node, now: float) -> list[tuple[str, str]]:
     slurm = node.slurm
     told = ""
     if slurm is not None:
-        told = slurm.state + (f": {slurm.reason}" if slurm.reason else "") + ("" if slurm.responding else ", no answer")
+        told = slurm.state + ("" if slurm.responding else ", no answer")
+        told += f": {slurm.reason_words}" if slurm.reason_words else ""
     every = [
         ("cluster", node.cluster),
         ("since", f"{ago(node.since, now)} ({node.since})" if node.since else ""),
         ("heard", ago(node.last_heard_at, now) if node.last_heard_at else ""),
         ("slurm", told),
+        ("reason", slurm.reason or "" if slurm and slurm.reason != slurm.reason_words else ""),
         (
             "cpu",
             f"{_percent(node.cpu)} of {node.cpus or '?'} CPUs, load {figure(node.load)}"

@@ -19,6 +19,7 @@ from stepward.model.clusters import (
     Operation,
 )
 from stepward.model.resources import instant
+from stepward.orchestrators.slurm.reasons import node_reason
 from stepward.orchestrators.slurm.records import SlurmNode, SlurmPartition
 
 NodeHealth = Literal["ok", "bad", "unknown"]
@@ -113,5 +114,5 @@ def _problems(
     usual = set(nodes_of(record.spec)) & set(permanent_nodes(record.spec))
     for node in nodes:
         if node.name in usual and node.state.startswith(("down", "drain", "fail", "unknown")):
-            found.append(f"{node.name} is {node.state}{f': {node.reason}' if node.reason else ''}")
+            found.append(f"{node.name} is {node.state}{f': {node_reason(node.reason)}' if node.reason else ''}")
     return found

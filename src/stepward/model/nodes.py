@@ -35,11 +35,15 @@ class NodeJob(msgspec.Struct, kw_only=True):
 
 
 class NodeInSlurm(msgspec.Struct, kw_only=True):
-    """The node as Slurm has it: its state in a word, whether slurmd answers, and why it is out of service."""
+    """The node as Slurm has it: its state in a word, whether slurmd answers, and why it is out of service.
+
+    ``reason_words`` is the reason for people: what stepward itself wrote for programs, in words.
+    """
 
     state: str
     responding: bool = True
     reason: str | None = None
+    reason_words: str | None = None
     reason_by: str | None = None
 
 

@@ -8,7 +8,7 @@ from stepward.errors import CommandFailed, Conflict, NotFound, ParseError, Unava
 from stepward.model.states import State
 from stepward.orchestrators.slurm.asking import ask, environment, refusal
 from stepward.orchestrators.slurm.commands import Slurm, job_name
-from stepward.orchestrators.slurm.reasons import job_words, reason_words
+from stepward.orchestrators.slurm.reasons import job_words, node_reason, reason_words
 from stepward.orchestrators.slurm.records import SlurmJob
 from stepward.orchestrators.slurm.states import job_state, node_state, slurm_word
 
@@ -180,3 +180,19 @@ def test_how_a_job_stands_is_said_in_words(word, fields, says):
 
 def test_nothing_is_said_where_nothing_is_to_say():
     assert job_words(SlurmJob(id="1", number=1, state=State.RUNNING, slurm_state="RUNNING")) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("stepward:infrastructure:heartbeat:lost-17", "its agent fell silent"),
+        ("stepward:infrastructure:gpu_off_bus:ev_1", "device vanished from the bus"),
+        ("stepward:infrastructure:some_new_check:ev_1", "some new check"),
+        ("root: noisy fan", "root: noisy fan"),
+        ("stepward: not of this form", "stepward: not of this form"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_node_is_words_where_stepward_wrote_it_for_programs(reason, words):
+    assert words in node_reason(reason)
+    assert bool(node_reason(reason)) is bool(reason)

@@ -21,7 +21,7 @@ export function NodeActions({ node, cluster, reload }: { node: Node; cluster: st
       {asked && verb === "resume" && (
         <Confirm title={`Give ${name} back?`} verb="Give it back" reason="asked" act={(reason) => change(props, "resume", { reason })} onClose={props.onClose}>
           <p>
-            It is <b>{plainState(slurm.state)}</b>: {slurm.reason ?? "nobody said why"}
+            It is <b>{plainState(slurm.state)}</b>: {slurm.reason_words ?? slurm.reason ?? "nobody said why"}
             {slurm.reason_by && ` (set by ${slurm.reason_by})`}. Jobs may start on it again{jobs.length ? "" : " at once"}.
           </p>
         </Confirm>

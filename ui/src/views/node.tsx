@@ -96,7 +96,7 @@ function Head({ node, cluster, reload }: { node: Node; cluster: string; reload()
 /** What Slurm says of a node that takes no jobs. */
 function OutOfService({ node: { slurm, state } }: { node: Node }) {
   const lines = [
-    slurm?.reason && `${plainState(slurm.state)}: ${slurm.reason}${slurm.reason_by ? ` (set by ${slurm.reason_by})` : ""}`,
+    slurm?.reason && `${plainState(slurm.state)}: ${slurm.reason_words ?? slurm.reason}${slurm.reason_by ? ` (set by ${slurm.reason_by})` : ""}`,
     slurm && !slurm.responding && "its slurmd does not respond to the controller",
     state === "lost" && "its agent has fallen silent: the node, its network, or the agent itself is gone",
   ];

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from stepward.model.states import State, signal_name
+from stepward.model.taxonomy import LABELS
 from stepward.orchestrators.slurm.records import SlurmJob
 
 
@@ -180,6 +181,24 @@ def reason_words(reason: str) -> Words | None:
     if found is None:
         return Words(f"{_UNKNOWN.meaning}: {reason}", _UNKNOWN.advice)
     return Words(f"{found.meaning} ({detail})" if detail else found.meaning, found.advice)
+
+
+def node_reason(reason: str) -> str:
+    """Why a node is out of service, for people: what stepward writes as ``stepward:<layer>:<what>:<event>`` in words.
+
+    A reason of anybody else is given as it is.
+    """
+    told = _OURS.fullmatch(reason)
+    if told is None:
+        return reason
+    what = told["what"]
+    if what == "heartbeat":
+        return "its agent fell silent and its slurmd did not answer; stepward gives it back when both do again"
+    means = LABELS[what].means if what in LABELS else what.replace("_", " ")
+    return f"taken out by stepward: {means}; `stepward nodes resume` gives it back"
+
+
+_OURS = re.compile(r"stepward:(?P<layer>\w+):(?P<what>\w+):(?P<event>\S+)")
 
 
 def job_words(job: SlurmJob) -> Words | None:

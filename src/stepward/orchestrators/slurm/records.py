@@ -110,9 +110,14 @@ class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
     extra: str = ""
 
     @property
+    def powered_down(self) -> bool:
+        """Whether it is switched off on purpose, or about to be."""
+        return bool(self.flags & {"POWERED_DOWN", "POWERING_DOWN"})
+
+    @property
     def responding(self) -> bool:
         """Whether the controller hears its slurmd."""
-        return not self.flags & {"NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN"} and self.base != "UNKNOWN"
+        return "NOT_RESPONDING" not in self.flags and not self.powered_down and self.base != "UNKNOWN"
 
     @property
     def usable(self) -> bool:

@@ -289,9 +289,12 @@ class LocalProvider:
 
         def settled() -> bool:
             nonlocal last_seen
+            if ready():
+                return True
+            # Looked for after the question, which takes seconds on a busy host.
             if daemons.running(self.record, self.layout, daemon.role):
                 last_seen = time.monotonic()
-            return ready() or time.monotonic() - last_seen > ENDED_S
+            return time.monotonic() - last_seen > ENDED_S
 
         processes.until(settled, READY_S)
         if not ready():
