@@ -33,6 +33,8 @@ _TITLES = {
     426: "Versions too far apart",
     429: "Too many requests",
     500: "Internal error",
+    501: "Not installed",
+    502: "A command failed",
     503: "Unavailable",
     507: "Disk full",
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from stepward.api.problems import of_error
-from stepward.errors import StepwardError, StorageFull, Unavailable
+from stepward.errors import OUTCOMES, StepwardError, StorageFull, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,10 @@ from stepward.errors import StepwardError, StorageFull, Unavailable
 def test_a_sender_is_told_how_long_to_wait(error: StepwardError, status: int, wait: str) -> None:
     problem, headers = of_error(error)
     assert (problem["status"], problem["code"], headers["Retry-After"]) == (status, error.code, wait)
+
+
+def test_every_status_of_ours_has_a_title() -> None:
+    plain = {status for status, _ in OUTCOMES.values()}
+    errors = [kind("x", code="x") for kind in OUTCOMES if not issubclass(kind, ImportError)]
+    titles = {document["status"]: document["title"] for document, _ in map(of_error, errors)}
+    assert {status for status in plain - {501} if titles[status] == "Error"} == set()
