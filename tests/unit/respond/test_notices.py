@@ -79,6 +79,7 @@ def desk(tmp_path, outbox):
         (HOOK.replace("https://", "file://"), "http or https"),
         (HOOK.replace("https://hooks.example.com", "https://"), "http or https"),
         (HOOK.replace("secret", "a b"), "http or https"),
+        (HOOK.replace("https://", "https://user:word@"), "without a user"),
         (HOOK + 'argv = ["/bin/true"]\n', "no argv"),
         ('[[route]]\nname = "a"\nkind = "command"\nargv = ["true"]\n', "absolute path"),
         (HOOK + "per_hour = 0\n", "per_hour"),

@@ -144,10 +144,11 @@ def _check_url(route: NoticeRoute) -> None:
     try:
         url = urlsplit(route.url)
         good = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0 and route.url.isascii()
+        good = good and url.username is None  # it would not be sent, and nobody would be told why nothing arrives
     except ValueError:
         good = False
     if not good or route.argv or any(letter.isspace() or ord(letter) < 33 for letter in route.url):
-        raise _refused(f"route {route.name!r}: a webhook has an http or https url, and no argv")
+        raise _refused(f"route {route.name!r}: a webhook has an http or https url without a user, and no argv")
 
 
 def masked(route: NoticeRoute) -> NoticeRoute:
