@@ -14,6 +14,7 @@ export type Cluster = Schemas["Cluster"];
 export type ClusterNode = Schemas["ClusterNode"];
 export type ClusterPlan = Schemas["ClusterPlan"];
 export type Cause = Schemas["Cause"];
+export type Comparison = Schemas["Comparison"];
 export type Diagnosis = Schemas["StoredDiagnosis"];
 export type EventPage = Schemas["EventPage"];
 export type Evidence = Schemas["Evidence"];

@@ -20,6 +20,7 @@ import "./app.css";
 
 const Help = lazy(async () => (await import("./views/help")).Help);
 const RunView = lazy(async () => (await import("./views/run")).RunView);
+const CompareView = lazy(async () => (await import("./views/compare")).CompareView);
 const ClustersView = lazy(async () => (await import("./views/clusters")).ClustersView);
 const ClusterView = lazy(async () => (await import("./views/cluster")).ClusterView);
 const JobsView = lazy(async () => (await import("./views/jobs")).JobsView);
@@ -72,6 +73,8 @@ function View({ here }: { here: Place }) {
       return <RunsView place={here} />;
     case "run":
       return <RunView key={here.run} place={here} />;
+    case "compare":
+      return <CompareView place={here} />;
     case "goodput":
       return <FleetView place={here} />;
     case "events":
@@ -111,6 +114,7 @@ function titleOf(here: Place): string {
   const run = (id: string) => (called.value?.of === id ? called.value.name : id);
   if (here.view === "event") return `${here.event === null ? "Diagnosis" : "Event"} of ${run(here.run)} · stepward`;
   if (here.view === "run") return `${run(here.run)} · stepward`;
+  if (here.view === "compare") return `${here.run.length} runs compared · stepward`;
   if (here.view === "cluster") return `${here.cluster} · stepward`;
   if (here.view === "jobs") return `Jobs of ${here.cluster} · stepward`;
   if (here.view === "job") return `Job ${here.job} · stepward`;
@@ -126,7 +130,7 @@ function Bar({ here, help }: { here: Place; help(): void }) {
         stepward
       </a>
       <nav class="row" aria-label="Main">
-        <a href={href(runsPlace())} aria-current={here.view === "runs" ? "page" : undefined}>
+        <a href={href(runsPlace())} aria-current={here.view === "runs" ? "page" : here.view === "compare" ? "true" : undefined}>
           Runs
         </a>
         <a href={href(eventsPlace())} aria-current={here.view === "events" ? "page" : undefined}>

@@ -18,6 +18,7 @@ export const SHORTCUTS = [
   { keys: "k", does: "Previous run, job or event", where: "Tables" },
   { keys: "Enter", does: "Open the run, job or event", where: "Tables" },
   { keys: "x", does: "Select or deselect the run", where: "Tables" },
+  { keys: "c", does: "Compare the selected runs", where: "Tables" },
   { keys: "Escape", does: "Clear the selection", where: "Tables" },
   { keys: "1", does: "Charts", where: "Run" },
   { keys: "2", does: "System", where: "Run" },
@@ -60,9 +61,13 @@ export function pressed(event: KeyboardEvent, before: string): string | null {
   return before ? `${before} ${event.key}` : event.key;
 }
 
+/** Inputs that no letter is typed into: who has just ticked a row goes on by keys. */
+const UNTYPED = new Set(["checkbox", "radio", "range"]);
+
 /** Whether keys typed there belong to what has the focus. */
 function typing(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement && UNTYPED.has(target.type)) return false;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../src/api";
-import { columnsOf, quoted, turned } from "../src/views/columns";
+import { quoted } from "../src/state/leaves";
+import { columnsOf, turned } from "../src/views/columns";
 import { rows, search } from "../src/state/leaves";
 
 const run = (latest: Record<string, number>): Run => ({ latest: Object.fromEntries(Object.entries(latest).map(([name, value]) => [name, { step: 1, value }])) }) as Run;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { shortDuration, shortStep } from "../src/charts/axes";
+import { shortDuration, shortNumber } from "../src/charts/axes";
 import { durationTicks, fraction, linearTicks, logTicks, padded, valueAt } from "../src/charts/ticks";
 
 const ranges = fc
@@ -52,7 +52,7 @@ describe("ticks", () => {
     ));
 
   it("are said shortly", () => {
-    expect([0, 9999, 12_000, 2_500_000, 9.2e18].map(shortStep)).toEqual(["0", "9 999", "12k", "2.5M", "9.2e18"]);
+    expect([0, 9999, 12_000, 2_500_000, 9.2e18].map(shortNumber)).toEqual(["0", "9 999", "12k", "2.5M", "9.2e18"]);
     expect([45, 90, 8100, 273_600].map(shortDuration)).toEqual(["45s", "1m30s", "2h15m", "3d4h"]);
   });
 });

@@ -21,6 +21,7 @@ VIEWS = {
     "ranks": ("runs/{run}/ranks", "tr[data-writer]"),
     "goodput": ("runs/{run}/goodput", "tr[data-bucket]"),
     "fleet": ("goodput", "tbody tr"),
+    "compare": ("compare?run={run}&run={failed}", "[data-metric] canvas"),
     "events": ("events", "tr[data-event]"),
     "run-events": ("runs/{failed}/events", "tr[data-event]"),
     "diagnosis": ("runs/{failed}/diagnosis", ".diagnosis"),

@@ -45,7 +45,7 @@ function horizontal(scales: () => Scales): uPlot.Axis {
   };
   return {
     splits: (u) => ticks(u.bbox.width / devicePixelRatio).map((tick) => toX(scales(), tick)),
-    values: (u) => ticks(u.bbox.width / devicePixelRatio).map(scales().axis === "relative" ? shortDuration : shortStep),
+    values: (u) => ticks(u.bbox.width / devicePixelRatio).map(scales().axis === "relative" ? shortDuration : shortNumber),
   };
 }
 
@@ -58,7 +58,7 @@ function vertical(scales: () => Scales): uPlot.Axis {
     const { bytes } = binaryUnit(Math.max(Math.abs(y[0]), Math.abs(y[1])));
     return linearTicks([y[0] / bytes, y[1] / bytes], target).map((tick) => tick * bytes);
   };
-  const say = (tick: number) => (BYTES.has(scales().unit) ? withUnit(tick, scales().unit) : brief(tick));
+  const say = (tick: number) => (BYTES.has(scales().unit) ? withUnit(tick, scales().unit) : Math.abs(tick) >= 1e6 ? shortNumber(tick) : brief(tick));
   return {
     splits: (u) => ticks(u.bbox.height / devicePixelRatio).map((tick) => toY(scales(), tick)),
     values: (u) => ticks(u.bbox.height / devicePixelRatio).map(say),
@@ -66,8 +66,8 @@ function vertical(scales: () => Scales): uPlot.Axis {
   };
 }
 
-/** A step on an axis: thousands as k, millions as M, and whole where it is short. */
-export function shortStep(value: number): string {
+/** A number on an axis, such as a step: thousands as k, millions as M, and whole where it is short. */
+export function shortNumber(value: number): string {
   const size = Math.abs(value);
   if (size < 10_000) return step(value);
   if (size < 1e6) return `${Number((value / 1e3).toPrecision(6))}k`;

@@ -7,12 +7,14 @@ import { Dialog } from "../parts/dialog";
 import { Glyph } from "../parts/glyph";
 import { Menu } from "../parts/menu";
 import { ProblemNote, Skeleton } from "../parts/notice";
+import type { Loaded } from "../state/load";
 import { adjust, href, place } from "../state/place";
 import { dark } from "../state/theme";
 import { type Axis, type RunPlace, type Split } from "../state/url";
 import { brief, count, withUnit } from "../words";
 import { csv } from "./csv";
-import { useChart } from "./fetch";
+import { compared, type Member } from "./compare";
+import { useChart, useComparison } from "./fetch";
 import type { Mark } from "./marks";
 import { palette } from "./palette";
 import { picture } from "./picture";
@@ -38,14 +40,33 @@ export interface CardProps {
   full?: boolean;
 }
 
+/** How a card is drawn, whatever its lines are of. */
+type Drawing = Omit<CardProps, "axis" | "by"> & { loaded: Loaded<Chart> };
+
 const CHROME = 62;
 const NO_MARKS: readonly Mark[] = [];
 
-export function Card({ run, of, series, axis, look, by, marks = NO_MARKS, width, height, full }: CardProps) {
+/** Of a run, or of what `of` names. */
+export function Card({ axis, by, ...props }: CardProps) {
+  return <Frame {...props} loaded={useChart({ ...asked(props, axis), run: props.run, of: props.of ?? null, by })} />;
+}
+
+/** Of several runs: `run` is what the chart is called in files. */
+export function ComparedCard({ axis, members, live, ...props }: Omit<CardProps, "by"> & { members: readonly Member[]; live: boolean }) {
+  const loaded = useComparison(members.map(({ run }) => run), live, asked(props, axis));
+  const chart = useMemo(() => loaded.value && compared(loaded.value, members), [loaded.value, members]);
+  return <Frame {...props} loaded={{ ...loaded, value: chart }} />;
+}
+
+function asked({ series, look, width }: Pick<CardProps, "series" | "look" | "width">, x: Axis) {
   const zoom = zoomOf(look);
   const buckets = Math.min(2000, Math.max(200, Math.ceil(width / 100) * 100));
-  const query = { run, of: of ?? null, metric: series.metric, x: axis, by, start: zoom?.[0] ?? null, end: zoom?.[1] ?? null, buckets };
-  const { value: chart, problem, loading, reload } = useChart(query);
+  return { metric: series.metric, x, start: zoom?.[0] ?? null, end: zoom?.[1] ?? null, buckets };
+}
+
+function Frame({ run, of, series, look, marks = NO_MARKS, height, full, loaded }: Drawing) {
+  const zoom = zoomOf(look);
+  const { value: chart, problem, loading, reload } = loaded;
   const { smooth, log, band } = look;
   const drawn = useMemo(() => chart && shape(chart, { smooth, log, band }), [chart, smooth, log, band]);
   const box = useRef<HTMLElement>(null);
@@ -103,10 +124,10 @@ function Body({ chart, drawn, log, zoom, height, marks }: BodyProps) {
   return <Plot {...{ chart, log, zoom, height, marks, onZoom }} shape={drawn} summary={summary(chart, drawn, brief)} />;
 }
 
-/** The value at the shared crosshair, else the newest one. */
+/** The value at the shared crosshair, else the newest one; of several lines none speaks for all. */
 function Readout({ shape, unit }: { shape: Shape; unit: string }) {
-  const stroke = shape.strokes.findLast(({ line }) => !line.abandoned);
-  if (!stroke) return null;
+  const [stroke, ...others] = shape.strokes.filter(({ line }) => !line.abandoned);
+  if (!stroke || others.length) return null;
   const at = crosshair.value?.x;
   const i = at === undefined ? stroke.y.length - 1 : nearest(stroke.x, at);
   const { mean, last, n_nan, n_posinf, n_neginf } = stroke.line;
@@ -129,6 +150,12 @@ function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean 
   const total = (pick: "nan" | "up" | "down") => bad.reduce((sum, hole) => sum + hole[pick], 0);
   return (
     <div class="card-foot small faint">
+      {total("nan") > 0 && <span class="bad-ink">✕ {total("nan")} NaN</span>}
+      {total("up") > 0 && <span class="bad-ink">▲ {total("up")} +Inf</span>}
+      {total("down") > 0 && <span class="bad-ink">▼ {total("down")} −Inf</span>}
+      {log && shape.nonPositive > 0 && <span class="warn-ink">{count(shape.nonPositive, "bucket")} ≤ 0: not on a log scale</span>}
+      {more > 0 && <span>{count(more, "line")} not drawn</span>}
+      {shape.strokes.length > shown.length && <span>{count(shape.strokes.length, "line")}</span>}
       {(shape.strokes.length > 1 || shape.strokes[0]?.label !== ALL) &&
         shown.map((stroke) => (
           <span key={stroke} class="legend" title={stroke.label}>
@@ -136,12 +163,6 @@ function Foot({ chart, shape, log }: { chart: Chart; shape: Shape; log: boolean 
             <span class="clip">{stroke.label}</span>
           </span>
         ))}
-      {shape.strokes.length > shown.length && <span>+{shape.strokes.length - shown.length}</span>}
-      {more > 0 && <span>{count(more, "line")} not drawn</span>}
-      {total("nan") > 0 && <span class="bad-ink">✕ {total("nan")} NaN</span>}
-      {total("up") > 0 && <span class="bad-ink">▲ {total("up")} +Inf</span>}
-      {total("down") > 0 && <span class="bad-ink">▼ {total("down")} −Inf</span>}
-      {log && shape.nonPositive > 0 && <span class="warn-ink">{count(shape.nonPositive, "bucket")} ≤ 0: not on a log scale</span>}
     </div>
   );
 }
@@ -163,7 +184,7 @@ function Tools({ run, of, series, chart, drawn, look, full, box, onTable }: Tool
   const pinned = look.pin.includes(metric);
   const pin = () => adjust({ pin: pinned ? look.pin.filter((name) => name !== metric) : [...look.pin, metric] });
   // Only a run's own charts have a place of their own in the address.
-  const placed = of === undefined && place.peek().view === "run";
+  const placed = of === undefined && (place.peek().view === "run" || place.peek().view === "compare");
   const name = `${run}-${metric.replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80)}`;
   const png = async () => {
     const canvas = box.current?.querySelector("canvas");
@@ -171,7 +192,7 @@ function Tools({ run, of, series, chart, drawn, look, full, box, onTable }: Tool
   };
   const link = () => {
     const here = place.peek();
-    if (here.view === "run") void copy(href({ ...here, card: metric }), "Link copied");
+    if (here.view === "run" || here.view === "compare") void copy(href({ ...here, card: metric }), "Link copied");
   };
   return (
     <Menu label={`Actions for ${metric.slice(0, 80)}`} button={<Glyph name="menu" />}>

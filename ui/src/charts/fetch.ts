@@ -1,7 +1,7 @@
 /** Charts from the server: kept for a while, so that a card that scrolls back into view draws at once, and kept live. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { type Chart, get, runPath } from "../api";
+import { type Chart, type Comparison, get, runPath } from "../api";
 import { on } from "../state/live";
 import { type Loaded, useLoad } from "../state/load";
 import { paced } from "../state/pace";
@@ -58,6 +58,21 @@ export function useChart(query: ChartQuery): Loaded<Chart> {
     missed.current = false;
     loaded.reload();
   }, [loaded.loading, loaded.reload]);
+  return { ...loaded, value };
+}
+
+/** One metric of several runs; loaded again every now and then while one of them is `live`. */
+export function useComparison(runs: readonly string[], live: boolean, query: Omit<ChartQuery, "run" | "of" | "by">): Loaded<Comparison> {
+  const loaded = useLoad(JSON.stringify([runs, query]), (signal) => get<Comparison>("compare", { query: { ...query, run: runs }, signal }));
+  const last = useRef<{ of: string; value: Comparison } | null>(null);
+  const of = `${query.metric}\n${query.x}`;
+  const value = loaded.value ?? (last.current?.of === of ? last.current.value : undefined);
+  if (value) last.current = { of, value };
+  useEffect(() => {
+    if (!live) return;
+    const timer = setInterval(() => document.hidden || loaded.reload(), POLL_MS);
+    return () => clearInterval(timer);
+  }, [live, loaded.reload]);
   return { ...loaded, value };
 }
 

@@ -19,6 +19,12 @@ export interface Hole {
   down: number;
 }
 
+/** A line that is called and coloured by who asked for it, such as after its run. */
+export interface NamedLine extends Line {
+  name?: string;
+  hue?: number;
+}
+
 /** One line, ready to draw: `x` is the middle of each bucket. */
 export interface Stroke {
   line: Line;
@@ -57,7 +63,7 @@ export function shape(chart: Chart, look: Look): Shape {
   const hues = new Map(surviving.map((line, i) => [identity(line), i]));
   const ordered = [...chart.lines.filter((line) => line.abandoned), ...surviving];
   const banded = look.band && surviving.length <= MOST_BANDS;
-  const strokes = ordered.map((line) => stroke(line, hues.get(identity(line)) ?? 0, { ...look, band: banded }));
+  const strokes = ordered.map((line) => stroke(line, (line as NamedLine).hue ?? hues.get(identity(line)) ?? 0, { ...look, band: banded }));
   // Beside what was left behind, it matters that the line is what was kept.
   if (branched) for (const one of strokes) if (one.label === ALL) one.label = "kept";
   return { strokes, ...extent(strokes, look.log) };
@@ -87,8 +93,9 @@ export const ALL = "all ranks";
 const identity = (line: Line): string => `${line.rank}/${line.device}/${line.node}`;
 
 /** What a line stands for, in words. */
-export function label(line: Line): string {
+export function label(line: NamedLine): string {
   const parts = [
+    line.name ?? "",
     line.rank === null ? (line.node ?? "") : `rank ${line.rank}`,
     line.device === null ? "" : `device ${line.device}`,
     line.abandoned ? `attempt ${line.attempt ?? "?"}, abandoned` : "",

@@ -37,3 +37,6 @@ export function search(tree: Json, text: string): TreeRow[] {
 
 /** A leaf's value as people read it: strings bare, all else as JSON. */
 export const shown = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** A part of a key as the filter language wants it. */
+export const quoted = (part: string): string => (/^[A-Za-z_]\w*$/.test(part) ? part : `"${part.replace(/[\\"]/g, "\\$&")}"`);

@@ -1,7 +1,7 @@
 /** Where the user is: one signal, kept equal to the address bar through the codec of `url.ts`. */
 
 import { signal } from "@preact/signals";
-import { type EventsPlace, type FleetPlace, decode, encode, type JobsPlace, type NodePlace, type Place, type RunPlace, type RunsPlace } from "./url";
+import { type ComparePlace, type EventsPlace, type FleetPlace, decode, encode, type JobsPlace, type NodePlace, type Place, type RunPlace, type RunsPlace } from "./url";
 
 const base = new URL(document.baseURI);
 
@@ -15,7 +15,7 @@ export function go(next: Place): void {
 }
 
 /** Change a field of the place that is open, without a new entry in the history. */
-export function adjust(change: Partial<RunPlace> | Partial<RunsPlace> | Partial<FleetPlace> | Partial<EventsPlace> | Partial<JobsPlace> | Partial<NodePlace>): void {
+export function adjust(change: Partial<RunPlace> | Partial<RunsPlace> | Partial<ComparePlace> | Partial<FleetPlace> | Partial<EventsPlace> | Partial<JobsPlace> | Partial<NodePlace>): void {
   const next = { ...place.peek(), ...change } as Place;
   history.replaceState(null, "", href(next));
   place.value = next;

@@ -106,6 +106,16 @@ const RUN = {
   window: oneOf(["all", "24h", "1h"], "all"),
 };
 
+const COMPARE = {
+  ...LOOK,
+  run: texts(),
+  match: text(),
+  card: text(),
+  /** Path of a leaf of the configuration: runs that have the same there are one line. */
+  group: text(),
+  same: flag(false),
+};
+
 export const JOB_STATES = ["", "queued", "running", "finished", "failed"] as const;
 export const JOB_SPANS = ["1h", "24h", "7d", "30d"] as const;
 
@@ -123,6 +133,7 @@ type Values<F> = { [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 export type RunsPlace = { view: "runs" } & Values<typeof RUNS>;
 export type RunPlace = { view: "run"; run: string; tab: Tab } & Values<typeof RUN>;
+export type ComparePlace = { view: "compare" } & Values<typeof COMPARE>;
 export type FleetPlace = { view: "goodput" } & Values<typeof FLEET>;
 export type EventChoice = Values<typeof CHOICE>;
 export type EventsPlace = { view: "events" } & Values<typeof EVENTS>;
@@ -132,7 +143,7 @@ export type JobsPlace = { view: "jobs"; cluster: string } & Values<typeof JOBS>;
 export type Look = Values<typeof LOOK>;
 export type NodePlace = { view: "node"; cluster: string; node: string } & Look;
 type OfClusters = { view: "clusters" } | { view: "cluster"; cluster: string } | JobsPlace | { view: "job"; cluster: string; job: string } | NodePlace;
-export type Place = RunsPlace | RunPlace | FleetPlace | EventsPlace | EventPlace | OfClusters | { view: "settings" } | { view: "missing"; path: string };
+export type Place = RunsPlace | RunPlace | ComparePlace | FleetPlace | EventsPlace | EventPlace | OfClusters | { view: "settings" } | { view: "missing"; path: string };
 
 /** The place that `path` (below the base, no leading slash) and `query` name; unreadable fields take their default. */
 export function decode(path: string, query: string): Place {
@@ -141,6 +152,7 @@ export function decode(path: string, query: string): Place {
   const [view, run, tab] = parts.map(unescaped);
   if (view === undefined || (view === "runs" && run === undefined)) return { view: "runs", ...readAll(RUNS, params) };
   if (view === "goodput" && run === undefined) return { view: "goodput", ...readAll(FLEET, params) };
+  if (view === "compare" && run === undefined) return { view: "compare", ...readAll(COMPARE, params) };
   if (view === "events" && run === undefined) return { view: "events", ...readAll(EVENTS, params) };
   if (view === "clusters") return ofClusters(parts.slice(1).map(unescaped), params) ?? { view: "missing", path };
   if (view === "settings" && run === undefined) return { view: "settings" };
@@ -174,6 +186,8 @@ export function encode(place: Place): string {
     }
     case "goodput":
       return `goodput${writeAll(FLEET, place)}`;
+    case "compare":
+      return `compare${writeAll(COMPARE, place)}`;
     case "events":
       return `events${writeAll(EVENTS, place)}`;
     case "event":
@@ -211,6 +225,11 @@ export function nodePlace(cluster: string, node: string): NodePlace {
 /** The list of runs with nothing chosen, but for what `change` says. */
 export function runsPlace(change: Partial<RunsPlace> = {}): RunsPlace {
   return { ...(decode("runs", "") as RunsPlace), ...change };
+}
+
+/** Some runs side by side, with nothing chosen. */
+export function comparePlace(run: string[]): ComparePlace {
+  return { view: "compare", ...readAll(COMPARE, new URLSearchParams()), run };
 }
 
 /** The goodput of many runs with nothing chosen, but for what `change` says. */

@@ -7,13 +7,15 @@ import { sayX } from "../charts/tooltip";
 import { useKeys } from "../keys";
 import { Glyph } from "../parts/glyph";
 import { adjust } from "../state/place";
-import { type Axis, type RunPlace, type Split } from "../state/url";
+import { type Axis, type Look, type RunPlace, type Split } from "../state/url";
 import { count } from "../words";
 
 interface Props {
-  place: RunPlace;
+  place: Look & Pick<RunPlace, "match">;
   axis: Axis;
   system: boolean;
+  /** Whether a line a rank or device is offered. */
+  splits?: boolean;
   all: Series[];
   shown: number;
   /** How many events there are to mark. */
@@ -23,7 +25,7 @@ interface Props {
 
 const NAMES: Record<Axis, string> = { step: "Step", time: "Time", relative: "Relative" };
 
-export function BoardBar({ place, axis, system, all, shown, events, wrong }: Props) {
+export function BoardBar({ place, axis, system, splits = true, all, shown, events, wrong }: Props) {
   const search = useRef<HTMLInputElement>(null);
   const zoom = zoomOf(place);
   useKeys({
@@ -65,7 +67,7 @@ export function BoardBar({ place, axis, system, all, shown, events, wrong }: Pro
           Events <span class="faint number">{events}</span>
         </button>
       )}
-      <Splits place={place} all={all} />
+      {splits && <Splits place={place} all={all} />}
       {zoom && (
         <button class="zoomed" onClick={() => adjust({ from: null, to: null })} title="Back to the whole range (0, or double click)">
           <Glyph name="close" /> {sayX(axis, zoom[0])} – {sayX(axis, zoom[1])}
@@ -89,7 +91,7 @@ function Segments({ axis, system }: { axis: Axis; system: boolean }) {
 }
 
 /** One line over all, or one a rank or device: offered where there is more than one. */
-function Splits({ place, all }: { place: RunPlace; all: Series[] }) {
+function Splits({ place, all }: { place: Look; all: Series[] }) {
   const several = (pick: (series: Series) => number[]) => all.some((series) => pick(series).length > 1);
   const offered: [Split, string][] = [["none", "Together"]];
   if (several((series) => series.ranks) || place.by === "rank") offered.push(["rank", "By rank"]);

@@ -1,5 +1,6 @@
 /** Charts of a run, user's or system's: a card a metric in groups, of which only those in view are mounted. */
 
+import type { ComponentChild } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Run, RunEvent, Series } from "../api";
 import { type BoardRow, CARD_HEIGHT, columnsFor, GAP, type Group, groups, inView, layout, matcher, PINNED } from "../charts/board";
@@ -49,13 +50,17 @@ export function Board({ run, place, series, events, system }: Props) {
           <button onClick={() => adjust({ match: "" })}>Show all</button>
         </Empty>
       )}
-      {full && <FullCard {...{ run, place, axis, marks }} series={full} />}
+      {full && (
+        <Full series={full} place={place}>
+          {(width, height) => <Card full run={run.id} series={full} axis={axis} look={place} by={place.by} marks={marks} width={width} height={height} />}
+        </Full>
+      )}
     </>
   );
 }
 
 /** Readings are taken by the clock, so their steps only count samples: they are drawn over time. */
-export function axisOf(place: RunPlace, system: boolean): Axis {
+export function axisOf(place: Look, system: boolean): Axis {
   if (system) return place.x === "relative" ? "relative" : "time";
   return AXES.find((axis) => axis === place.x) ?? "step";
 }
@@ -70,7 +75,17 @@ interface CardsProps {
   marks?: readonly Mark[];
 }
 
+/** Cards of a run, or of what `of` names. */
 export function Cards({ run, place, axis, groups, of, marks = [] }: CardsProps) {
+  return (
+    <Grid groups={groups}>
+      {(series, width) => <Card key={series.metric} run={run} {...(of ? { of } : {})} series={series} axis={axis} look={place} by={place.by} marks={marks} width={width} height={CARD_HEIGHT} />}
+    </Grid>
+  );
+}
+
+/** Rows of cards under the heads of their groups; only those near the part in view are there. */
+export function Grid({ groups, children }: { groups: Group[]; children(series: Series, width: number): ComponentChild }) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box, true);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
@@ -85,9 +100,7 @@ export function Cards({ run, place, axis, groups, of, marks = [] }: CardsProps) 
           {row.kind === "group" ? (
             <GroupHead row={row} toggle={toggle} />
           ) : (
-            row.series.map((series) => (
-              <Card key={series.metric} run={run} {...(of ? { of } : {})} series={series} axis={axis} look={place} by={place.by} marks={marks} width={width} height={CARD_HEIGHT} />
-            ))
+            row.series.map((series) => children(series, width))
           )}
         </div>
       ))}
@@ -108,7 +121,8 @@ function GroupHead({ row, toggle }: { row: BoardRow & { kind: "group" }; toggle(
   );
 }
 
-function FullCard({ run, place, axis, marks, series }: { run: Run; place: RunPlace; axis: Axis; marks: Mark[]; series: Series }) {
+/** A card in a dialog as large as the window. */
+export function Full({ series, place, children }: { series: Series; place: Look; children(width: number, height: number): ComponentChild }) {
   const [size, setSize] = useState({ width: innerWidth, height: innerHeight });
   useEffect(() => {
     const read = () => setSize({ width: innerWidth, height: innerHeight });
@@ -118,7 +132,7 @@ function FullCard({ run, place, axis, marks, series }: { run: Run; place: RunPla
   const title = `${series.metric}${zoomOf(place) ? " (zoomed)" : ""}`;
   return (
     <Dialog title={title} wide onClose={() => adjust({ card: "" })}>
-      <Card full run={run.id} series={series} axis={axis} look={place} by={place.by} marks={marks} width={Math.min(1240, size.width - 60)} height={Math.max(240, size.height - 140)} />
+      {children(Math.min(1240, size.width - 60), Math.max(240, size.height - 140))}
     </Dialog>
   );
 }

@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { get, type Run, type RunConfig, runPath, type Series } from "../api";
 import { Glyph } from "../parts/glyph";
 import { Menu } from "../parts/menu";
-import { type Json, rows } from "../state/leaves";
+import { type Json, quoted, rows } from "../state/leaves";
 import { useLoad } from "../state/load";
 import { adjust } from "../state/place";
 import type { RunsPlace } from "../state/url";
 import { count, middle } from "../words";
-import { BUILT_IN, type Column, metricsOf, quoted } from "./columns";
+import { BUILT_IN, type Column, metricsOf } from "./columns";
 
 const MOST = 60;
 

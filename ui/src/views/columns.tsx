@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { Run, RunChange } from "../api";
 import { Chip } from "../parts/chip";
 import { Notes, Tags } from "../parts/tags";
+import { quoted } from "../state/leaves";
 import { mayEdit } from "../state/session";
 import { ago, between, brief, duration, LIVE, middle, moment, step } from "../words";
 
@@ -99,9 +100,6 @@ function latest(run: Run, metric: string): ComponentChildren {
 function leaf(value: unknown): ComponentChildren {
   return value === undefined ? "–" : <span class="clip">{typeof value === "string" ? middle(value, 60) : JSON.stringify(value)}</span>;
 }
-
-/** A part of a key as the filter language wants it. */
-export const quoted = (part: string): string => (/^[A-Za-z_]\w*$/.test(part) ? part : `"${part.replace(/[\\"]/g, "\\$&")}"`);
 
 /** The `sort` that a click on a column's head asks for: descending numbers and dates first, then the other way. */
 export function turned(sort: string, key: string): string {

@@ -1,15 +1,15 @@
 /** The virtual table of runs: only the rows in view are in the page, however many runs there are. */
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { get, type Run, type RunConfig, runPath } from "../api";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { Run } from "../api";
 import { ProblemNote } from "../parts/notice";
 import { reveal, rowsInView, useView } from "../parts/windowed";
-import { type Json, rows } from "../state/leaves";
+import { useConfigs } from "../state/configs";
 import { now } from "../state/now";
 import { adjust, go, href } from "../state/place";
 import type { RunList } from "../state/runs";
 import { runPlace, type RunsPlace } from "../state/url";
-import { type CellContext, type Column, quoted, turned } from "./columns";
+import { type CellContext, type Column, turned } from "./columns";
 
 const ROW = 33;
 const NAME: Pick<Column, "title" | "sort" | "width"> = { title: "Name", sort: "name", width: 240 };
@@ -128,21 +128,3 @@ function Row({ run, index, columns, at, selected, current, toggle }: RowProps) {
   );
 }
 
-const kept = new Map<string, ReadonlyMap<string, unknown>>();
-
-/** Configurations of the runs in view, as path -> leaf; asked one by one, once. */
-function useConfigs(runs: Run[]): ReadonlyMap<string, ReadonlyMap<string, unknown>> {
-  const [, turn] = useState(0);
-  const missing = runs.find((run) => !kept.has(run.id))?.id;
-  useEffect(() => {
-    if (missing === undefined) return;
-    const done = (leaves: Map<string, unknown>) => (kept.set(missing, leaves), turn((n) => n + 1));
-    get<RunConfig>(runPath(missing, "/config")).then((config) => done(leavesOf(config)), () => done(new Map()));
-  }, [missing]);
-  return kept;
-}
-
-function leavesOf(config: RunConfig): Map<string, unknown> {
-  const key = (path: string[]) => path.map((part) => (part.includes(".") ? quoted(part) : part)).join(".");
-  return new Map(rows(config.user as Json).filter((row) => row.children === null).map((row) => [key(row.path), row.value]));
-}

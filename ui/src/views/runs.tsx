@@ -6,7 +6,7 @@ import { useKeys } from "../keys";
 import { Empty, ProblemNote, Skeleton } from "../parts/notice";
 import { adjust, go } from "../state/place";
 import { type RunList, useRuns } from "../state/runs";
-import { runPlace, type RunsPlace } from "../state/url";
+import { comparePlace, runPlace, type RunsPlace } from "../state/url";
 import { count } from "../words";
 import { ColumnPicker } from "./column-picker";
 import { columnsOf, metricsShown } from "./columns";
@@ -25,6 +25,7 @@ export function RunsView({ place }: { place: RunsPlace }) {
   const columns = columnsOf(place.columns, items);
   const toggle = (run: Run) => select((old) => (old.has(run.id) ? new Set([...old].filter((id) => id !== run.id)) : new Set([...old, run.id])));
   const current = items[cursor];
+  const chosen = items.filter((run) => selected.has(run.id));
   const move = (by: number) => setCursor(Math.max(0, Math.min(items.length - 1, cursor + by)));
   useKeys({
     "/": () => filter.current?.focus(),
@@ -32,9 +33,9 @@ export function RunsView({ place }: { place: RunsPlace }) {
     k: () => move(cursor < 0 ? 1 : -1),
     x: () => current && toggle(current),
     Enter: () => current && go(runPlace(current.id)),
+    c: () => selected.size > 1 && go(comparePlace(chosen.map(({ id }) => id))),
     Escape: () => select(new Set()),
   });
-  const chosen = items.filter((run) => selected.has(run.id));
   return (
     <main class="runs">
       <div class="runs-bar">

@@ -9,8 +9,10 @@ import { Menu } from "../parts/menu";
 import { say } from "../parts/notice";
 import { words } from "../parts/tags";
 import { asProblem } from "../state/load";
+import { href } from "../state/place";
 import type { RunList } from "../state/runs";
 import { mayEdit, session } from "../state/session";
+import { comparePlace } from "../state/url";
 import { count } from "../words";
 
 interface Props {
@@ -24,6 +26,11 @@ export function SelectionBar({ chosen, list, clear }: Props) {
   return (
     <div class="selection" role="toolbar" aria-label="Selected runs">
       <b class="number">{chosen.length} selected</b>
+      {chosen.length > 1 && (
+        <a class="button primary" href={href(comparePlace(ids))} title="Their charts and configuration side by side (c)">
+          Compare
+        </a>
+      )}
       {chosen.length === 2 && (
         <button onClick={() => void copy(`stepward diff ${ids.join(" ")}`, "Command copied")}>
           <Glyph name="copy" /> stepward diff
