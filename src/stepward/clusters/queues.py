@@ -22,6 +22,8 @@ HISTORY_S = 5.0
 """Seconds that an answer of accounting is good for: it costs a query of its database."""
 STALE_S = 15.0
 """Seconds for which an answer may still stand in while Slurm is asked again: longer than a command of a dead Slurm tries."""
+NAME_S = 10.0
+"""Seconds after which a Slurm that did not say its name is asked again: whoever names a cluster that is not there asks."""
 _WINDOWS, _JOBS = 4, 64
 """Windows of history, and jobs with their launches, that are remembered at a time."""
 
@@ -90,6 +92,7 @@ class Queue:
         self.name, self.slurm = name, slurm
         self._slurm_name = slurm_name
         self._clock = clock
+        self._asked_name = Remembered(slurm.cluster, NAME_S, clock)
         self._jobs = Remembered(slurm.jobs, LIVE_S, clock)
         self._partitions = Remembered(slurm.partitions, LIVE_S, clock)
         self._nodes = Remembered(slurm.nodes, LIVE_S, clock)
@@ -100,7 +103,7 @@ class Queue:
     def slurm_name(self) -> str:
         """Slurm's ClusterName."""
         if self._slurm_name is None:
-            self._slurm_name = self.slurm.cluster()
+            self._slurm_name = self._asked_name.get()
         return self._slurm_name
 
     def jobs(self) -> list[SlurmJob]:

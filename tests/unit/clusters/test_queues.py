@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from stepward.clusters.queues import HISTORY_S, LIVE_S, STALE_S, Queue, Queues, Remembered
+from stepward.clusters.queues import HISTORY_S, LIVE_S, NAME_S, STALE_S, Queue, Queues, Remembered
 from stepward.clusters.reading import spec_of
 from stepward.clusters.record import ClusterRecord, Records
 from stepward.errors import NotFound, Unavailable
@@ -89,6 +89,30 @@ def test_an_error_is_an_answer_for_a_while():
     with pytest.raises(Unavailable):
         remembered.get()
     assert calls == [100.0, 101.0]
+
+
+def test_a_host_without_a_slurm_is_asked_for_its_name_once_in_a_while():
+    class Away(Asked):
+        up = False
+
+        def cluster(self):
+            name = super().cluster()
+            if not self.up:
+                raise Unavailable("no answer", code="slurm_unreachable")
+            return name
+
+    clock, slurm = Clock(), Away()
+    queue = Queue("host", slurm, None, clock)
+    for _ in range(5):
+        with pytest.raises(Unavailable):
+            _ = queue.slurm_name
+    assert slurm.asked == ["cluster"]
+    clock.now += NAME_S
+    slurm.up = True
+    for _ in range(5):
+        assert queue.slurm_name == "theirs"
+        clock.now += NAME_S
+    assert slurm.asked == ["cluster", "cluster"]
 
 
 def test_who_comes_while_it_is_asked_waits_for_that_answer():
