@@ -6,7 +6,7 @@ pages deep; one JSON line a query, the goal is 50 ms a page.
 ``python bench/catalog.py wide [RUNS] [METRICS]``: a page of 100 runs with 5,000 metrics each, by what is asked for.
 
 ``python bench/catalog.py live [RUNS]``: judging that many live runs of four ranks, as the server does each second: CPU and
-statements of a turn in which nothing changes, and of one in which all runs turn out to be lost.
+statements of the first turn, of turns a second apart in which nothing changes, and of one in which all runs turn out to be lost.
 """
 
 import json
@@ -105,17 +105,27 @@ def live(runs: int, rounds: int = 10) -> None:
         path = f"{folder}/catalog.db"
         fill(path, runs, 0)
         database = open_database(path)
+
+        def beat() -> None:
+            heard = {"heard_at": clock[0], "last_seen": clock[0], "status_at": clock[0], "step": 5}
+            with database.write() as connection:
+                connection.execute(sa.update(schema.sources).values(heard))
+
         with database.write() as connection:
             connection.execute(sa.update(schema.runs).values(live=True, state="running"))
             connection.execute(sa.update(schema.attempts).values(state="running"))
-            heard = {"heard_at": clock[0], "last_seen": clock[0], "status_at": clock[0], "step": 5}
-            connection.execute(sa.update(schema.sources).values(heard))
+        beat()
         statements = [0]
         sa.event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(statements.pop() + 1))
         edits = Edits(database, Hearing(START), lambda: clock[0], lambda changes: None)
-        edits.judge_live()
-        quiet = [_turn(edits, statements) for _ in range(rounds)]
-        spent = {name: round(statistics.median(turn[name] for turn in quiet), 1) for name in quiet[0]}
+        print(json.dumps({"live": runs, "turn": "first", **_turn(edits, statements)}))
+        quiet = []
+        for second in range(1, rounds + 1):
+            clock[0] += 1_000_000
+            if second % 4 == 0:
+                beat()
+            quiet.append(_turn(edits, statements))
+        spent = {name: round(statistics.mean(turn[name] for turn in quiet), 1) for name in quiet[0]}
         print(json.dumps({"live": runs, "turn": "nothing changes", **spent}))
         clock[0] += 3_600_000_000
         print(json.dumps({"live": runs, "turn": "all are lost", **_turn(edits, statements)}))
