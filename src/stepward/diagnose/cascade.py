@@ -7,6 +7,7 @@ what follows from several of them together. The table ``EXPLAINS`` says which la
 import re
 from collections.abc import Iterable
 
+from stepward.detect.detectors.attempts import WAITS_S
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.launcher import Activity
 from stepward.diagnose.metrics import low_duty
@@ -43,7 +44,7 @@ LASTING = frozenset(
 )
 """Damage that an earlier attempt leaves to the next one."""
 _PID = re.compile(r"(?:\bpid[=:] ?|Killed process )(\d{1,9})\b")
-_LASTED = {"data_share", "loss_nan", "grad_nan", "loss_diverges", "save_time"}
+LASTED = {"data_share", "loss_nan", "grad_nan", "loss_diverges", "save_time", "waited"}
 """Rules that judge many lines of a run together: what they found went on, however the run ended."""
 RECOVERED_LINES = 2
 
@@ -128,15 +129,21 @@ def _same_line(reading: Reading) -> None:
 
 
 def _scheduler_history(reading: Reading) -> None:
-    """Warnings before a job ran are history once it ran."""
+    """Warnings before a job ran are history once it ran; a wait that took more of its time than its steps did is worth a word."""
     if reading.scheduler.end in {"running", "completed"} or reading.progress.rows:
         early = [
             one
             for one in _live(reading, "unschedulable")
             if one.kind is Kind.SCHEDULER or one.rule == "failed_scheduling"
         ]
-        if reading.scheduler.end != "pending":
-            dismiss(early, "the job ran after it")
+        if reading.scheduler.end == "pending":
+            return
+        span = reading.progress.span_s()
+        waited = reading.scheduler.elapsed_s - span if span is not None else 0.0
+        if early and ended_well(reading) and waited >= max(WAITS_S, span or 0.0):
+            early[0].role, early[0].strength, early[0].rule = Role.EITHER, early[0].strength + 0.6, "waited"
+            early[0].says = f"of {reading.scheduler.elapsed_s / 60:.0f} min the job waited {waited / 60:.0f}"
+        dismiss((one for one in early if one.rule != "waited"), "the job ran after it")
 
 
 def _ended_well(reading: Reading) -> None:
@@ -145,9 +152,8 @@ def _ended_well(reading: Reading) -> None:
         return
     measured = {one.label for one in _live(reading) if one.kind is Kind.METRICS and one.role is Role.ROOT}
     for one in _live(reading):
-        lasting = one.label in PERSISTENT and (one.kind is Kind.METRICS or one.label in measured or one.rule in _LASTED)
-        shown = lasting or one.rule.startswith(PREFIX)
-        if not shown:
+        lasting = one.label in PERSISTENT and (one.kind is Kind.METRICS or one.label in measured)
+        if not (lasting or one.rule in LASTED or one.rule.startswith(PREFIX)):
             dismiss([one], "the run came to a normal end")
 
 
@@ -309,14 +315,23 @@ def _work(rank: int | None, activity: Activity, *, ended: bool) -> Clue:
 
 
 def _silent_ranks(reading: Reading) -> None:
-    """Ranks that say nothing while the others' collectives time out may be stuck anywhere: weak, but theirs to look at."""
+    """Ranks that say nothing while the others' collectives time out may be stuck anywhere: weak, but theirs to look at.
+
+    One whose process lives is likely stuck in its own code, and more so where its node's kernel has nothing to say: whoever
+    waits in a collective hears of the time-out.
+    """
     launcher = reading.launcher
+    living = reading.metrics.living_at_end()
+    heard = 0.3 if Kind.KERNEL in reading.kinds else 0.0
+    broken = {one.node for one in _live(reading) if one.kind is Kind.KERNEL and one.role is Role.ROOT}
     for rank in launcher.silent()[:4]:
         if watch := next(iter(launcher.watches), None):
-            says = f"rank {rank} is silent while the others' collectives time out"
+            lives = rank in living and reading.places.get(rank) not in broken
+            says = f"rank {rank} {'lives and ' if lives else ''}is silent while the others' collectives time out"
             reading.clues.append(
-                clue("silent_rank", "hang_in_user_code", Kind.LOG, watch.line, says, role=Role.CONFIRM, rank=rank)
-            )
+                clue("silent_rank", "hang_in_user_code", Kind.LOG, watch.line, says, rank=rank,
+                     role=Role.EITHER if lives else Role.CONFIRM, more=heard if lives else 0.0)
+            )  # fmt: skip
 
 
 def _heartbeats(reading: Reading) -> None:

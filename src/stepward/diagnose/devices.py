@@ -73,6 +73,13 @@ def unread(statements: Sequence[Statement]) -> list[Statement]:
     return found
 
 
+def living(statements: Sequence[Statement]) -> set[int]:
+    """Ranks whose process was sampled as long as most others: it was there to the end."""
+    counts = {one.rank: len(one.values) for one in statements if one.metric == "rss" and one.rank is not None}
+    usual = median(list(counts.values()))
+    return {rank for rank, count in counts.items() if count >= (1 - UNLIKE) * usual}
+
+
 def spinning(statements: Sequence[Statement]) -> Iterator[Clue]:
     """Steps got slower, and all devices alike spin more than before: what they wait for is none of them.
 

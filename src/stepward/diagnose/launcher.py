@@ -156,7 +156,7 @@ class Launcher:
 
     def silent(self) -> list[int]:
         """Ranks that are known and do not report what the others report; empty unless most ranks report."""
-        if len(self.reporters) < 2:
+        if len(self.reporters) < (1 if self.world == 2 else 2):
             return []
         known = self.ranks | (set(range(self.world)) if self.world <= 4096 else set())
         missing = sorted(known - self.reporters)

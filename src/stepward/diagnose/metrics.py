@@ -13,7 +13,7 @@ from stepward.detect.series import median
 from stepward.detect.speed import DATA_WAIT_SHARE, behind, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, NEARLY_FULL, grows_to_limit, share
 from stepward.diagnose.clues import Clue, Kind, Role, clue
-from stepward.diagnose.devices import last_idle, spinning, unread
+from stepward.diagnose.devices import last_idle, living, spinning, unread
 from stepward.diagnose.figures import Statement
 from stepward.diagnose.losses import loss_clues
 from stepward.diagnose.peers import PREFIX, course_clues, slower
@@ -61,6 +61,10 @@ class Metrics:
     def unread_at_end(self) -> list[Statement]:
         """Devices whose readings do not go as far as their host's."""
         return unread(self.courses)
+
+    def living_at_end(self) -> set[int]:
+        """Ranks whose process is known to have been there to the end."""
+        return living(self.courses)
 
     def denied(self) -> dict[str, str]:
         """Labels that a statement speaks against, and its text."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stepward.detect.detectors.hardware import CORRECTED_LEAST, LINK_LEAST, LINK_TIMES
 from stepward.detect.series import median, quantile
-from stepward.detect.speed import DATA_WAIT_SHARE, waits_least
+from stepward.detect.speed import BEHIND_OWN, DATA_WAIT_SHARE, waits_least
 from stepward.detect.usage import CLOCK_LOST, DUTY_LOW, HOT_C, IDLE_DUTY
 from stepward.diagnose.clues import Clue, Kind, Role, clue
 from stepward.diagnose.figures import Statement
@@ -64,6 +64,7 @@ _COUNTERS = (
 _STARVED = Sign("data_wait", "input_bound", Role.ROOT, 0.5)
 _FULL_HOSTS = Sign("cpu", "input_bound", Role.EITHER, 0.8)
 _WAITED_FOR = Sign("wait", "workload_imbalance", Role.EITHER, 1.0)
+_STAGE = Sign("stage", "workload_imbalance", Role.EITHER, 1.0)
 _STOPPED = Sign("idle", "hang_in_user_code", Role.EITHER, 0.8)
 _UNEVEN = Sign("uneven", "workload_imbalance", Role.EITHER, 0.9)
 _EXCHANGE = Sign("exchange", "network_link", Role.EITHER, 0.9)
@@ -268,11 +269,34 @@ def _late(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
             for rank in waits_least(now):
                 late[rank] += 1
     lasting = sorted(rank for rank, times in late.items() if times >= LASTS)
+    if group := _stage(waits, step):
+        says = f"{len(group)} of {len(waits)} ranks work longer than the others all the time"
+        for rank in group[:MOST_NAMED]:
+            yield _clue(waits[rank].of, _STAGE, says, (rank, None, None))
+        return
     for rank in lasting[:MOST_NAMED]:
         says = f"rank {rank} hardly waits while the others wait for it"
         yield _clue(waits[rank].of, _WAITED_FOR, says, (rank, None, None))
     if not lasting:
         yield from _together({rank: one.of.values for rank, one in waits.items()}, step, waits)
+
+
+def _stage(waits: Mapping[int, Course], step: Sequence[float]) -> list[int]:
+    """A group of at most half of the ranks whose own time stays above everybody else's: a stage, or a lasting share of work."""
+    own = {rank: [whole - wait for whole, wait in zip(step, one.blocks, strict=False)] for rank, one in waits.items()}
+    ordered = sorted(own, key=lambda rank: median(own[rank]))
+    gaps = [
+        (median(own[after]) - median(own[before]), at) for at, (before, after) in enumerate(pairwise(ordered), 1)
+        if 2 * at >= len(ordered)
+    ]  # fmt: skip
+    if not gaps:
+        return []
+    at = max(gaps)[1]
+    low, high = ordered[:at], ordered[at:]
+    behind = [median(own[rank]) for rank in high]
+    apart = sum(min(own[a][now] for a in high) > max(own[b][now] for b in low) for now in range(len(step)))
+    slow = median(behind) >= BEHIND_OWN * median([median(own[rank]) for rank in low])
+    return sorted(high) if slow and apart >= len(step) - 1 else []
 
 
 def _together(

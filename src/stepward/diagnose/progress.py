@@ -134,6 +134,15 @@ class Progress:
         """How many progress lines follow a line of a source, by the same rank where both are known."""
         return sum(at > number and (rank is None or who is None or who == rank) for at, who in self.seen[source][-200:])
 
+    def span_s(self) -> float | None:
+        """Time between the first and the last step that were printed; None where they have no clock, or not from the start."""
+        dated = [row for row in self.rows if row.line.time is not None]
+        begun = min((row.step for row in dated[:1] if row.step is not None), default=None)
+        if begun is None or begun > 1:
+            return None
+        times = [row.line.time for row in dated if row.line.time is not None]
+        return max(times) - min(times)
+
     def step_times(self) -> list[float]:
         """Step times of the rank that prints most of them."""
         by_rank: dict[int | None, list[float]] = defaultdict(list)

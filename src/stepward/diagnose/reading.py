@@ -164,6 +164,7 @@ class Reading:
             self.scheduler.settle(verdict.end)
         self.scheduler.says_oom |= verdict.says_oom
         self.scheduler.knows_exits |= verdict.knows_exits
+        self.scheduler.elapsed_s = max(self.scheduler.elapsed_s, verdict.elapsed_s)
         self.scheduler.nodes += verdict.nodes
         self.scheduler.pod_nodes.update(verdict.pod_nodes)
         self.clues += verdict.clues

@@ -1,6 +1,6 @@
 """From ranked causes to the document: words, evidence, suspects, symptoms, remedies, what is unknown."""
 
-from stepward.diagnose.cascade import PERSISTENT, ended_badly, ended_well
+from stepward.diagnose.cascade import LASTED, PERSISTENT, ended_badly, ended_well
 from stepward.diagnose.clocks import shown
 from stepward.diagnose.clues import Clue, Kind, Role
 from stepward.diagnose.document import (
@@ -59,7 +59,9 @@ def _outcome(reading: Reading, strong: list[Ranked]) -> Outcome:
         return "unknown"
     if strong:
         waits = reading.scheduler.end == "pending" and not reading.progress.rows
-        hurts_only = all(one.label in PERSISTENT or one.anchor.rule.startswith(PREFIX) for one in strong)
+        hurts_only = all(
+            one.label in PERSISTENT or one.anchor.rule in LASTED or one.anchor.rule.startswith(PREFIX) for one in strong
+        )
         return "degraded" if waits or (hurts_only and not bad) else "failed"
     if ended_well(reading):
         return "degraded" if reading.hurt else "healthy"

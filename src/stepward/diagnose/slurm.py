@@ -34,6 +34,8 @@ _STUCK = re.compile(
 """Reasons that pass only when somebody changes the job, its limits or the nodes."""
 _WAITS = re.compile(r"Resources|Priority|Licenses|JobArrayTaskLimit", re.I)
 """Reasons that pass by themselves: others are served first."""
+_QUEUED = re.compile(r"\s(PD)\s+[\d:-]+\s+\d+\s+\((\w+)\)")
+"""A pending job's row as squeue prints it."""
 _FIELD = re.compile(r"(\w[\w:/]*)=(\S+)")
 _SIDE_STEPS = re.compile(r"monitor|dcgm|exporter|telemetry|profil|extern|interactive|watch", re.I)
 _NEAR_LIMIT = 0.97
@@ -51,6 +53,8 @@ def read_slurm(lines: Iterable[Line]) -> SchedulerVerdict:
             header = [name.strip() for name in text.split("|")]
         elif header and text.count("|") >= len(header) - 2 and "|" in text:
             rows.append((dict(zip(header, (value.strip() for value in text.split("|")), strict=False)), line))
+        elif queued := _QUEUED.search(text):
+            _state(verdict, queued[1], line, queued[2])
         elif text.lstrip().startswith("NodeName="):
             node = text.split("=", 1)[1].split()[0]
         if node and not text.lstrip().startswith("JobId="):
@@ -74,6 +78,7 @@ def _table(verdict: SchedulerVerdict, rows: list[tuple[dict[str, str], Line]]) -
     for row, line in jobs[-1:]:
         _state(verdict, row.get("State", ""), line)
         verdict.nodes += expand(row.get("NodeList", ""))
+        verdict.elapsed_s = duration_s(row.get("Elapsed", "")) or 0.0
         verdict.clues += list(_limits(row.get("Elapsed", ""), row.get("Timelimit", ""), line, row.get("State", "")))
     if verdict.end == "completed":
         return

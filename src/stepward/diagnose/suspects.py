@@ -80,7 +80,8 @@ def _ranks(one: Ranked, anchors: list[Clue], ranked: list[Ranked], reading: Read
     # Where many see it in their numbers, who says it in words saw it first.
     if len(own) > 1 and one.anchor.kind is Kind.LOG and one.anchor.rank is not None:
         own = {clue.rank for clue in named if clue.rule == one.anchor.rule and clue.rank is not None}
-    if len(own) > 1 and one.label not in WAITED_FOR:
+    few = one.anchor.kind is Kind.METRICS and 2 * len(own) <= len(reading.places or reading.launcher.ranks)
+    if len(own) > 1 and one.label not in WAITED_FOR and not few:
         return []
     return [] if own == reading.launcher.ranks == {0} else sorted(own)
 

@@ -13,11 +13,13 @@ End = Literal["completed", "failed", "taken", "running", "pending"]
 
 
 class SchedulerVerdict(msgspec.Struct):
-    """State of the job. ``taken``: ended by the scheduler; ``says_oom``: whether it knows of a memory kill."""
+    """State of the job. ``taken``: ended by the scheduler; ``says_oom``: whether it knows of a memory kill; ``elapsed_s``: how
+    long it was the scheduler's, where that is known."""
 
     end: End | None = None
     says_oom: bool = False
     knows_exits: bool = False
+    elapsed_s: float = 0.0
     nodes: list[str] = []
     pod_nodes: dict[str, str] = {}
     clues: list[Clue] = []
