@@ -9,6 +9,7 @@ from streams import S, at, beats, confirmed, hit, sample, start, steps, times
 from stepward.detect.engine import Detection
 from stepward.detect.order import Order
 from stepward.detect.signals import AttemptEnded, Checkpoint, RankEnded, Signal, Tick
+from stepward.testing.simulator import Text, simulate
 
 
 def story() -> list[Signal]:
@@ -64,6 +65,31 @@ def test_order_repeats_and_ticks_change_nothing(seed, spread, again, ticking):
             ticked += [signal, Tick(newest)]
         live = ticked
     assert said(live) == EXPECTED
+
+
+SIMULATED = {
+    kind: [
+        item for item in simulate(3, kind=kind, ranks=4, steps=240, step_s=0.5).items() if not isinstance(item, Text)
+    ]
+    for kind in ("slow_rank", "deadlock", "gpu_oom", "xid_79", "restart_loop", "co_tenant")
+}
+JUDGED = {kind: said(signals) for kind, signals in SIMULATED.items()}
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(SIMULATED)), st.integers(0, 1 << 32), st.floats(0.0, 1.99))
+def test_whatever_comes_within_the_lateness_of_a_clock_that_ticks_gives_the_same_events(kind, seed, spread):
+    """As a server lives it: who speaks is heard a while later, and meanwhile its clock goes on."""
+    dice = random.Random(seed)
+    senders = {}
+    arrivals = []
+    for number, signal in enumerate(SIMULATED[kind]):
+        delay = senders.setdefault(getattr(signal, "rank", None), dice.uniform(0, spread))
+        arrivals.append((signal[0] + dice.uniform(0, delay) * S, number, signal))
+    live = []
+    for arrived, _, signal in sorted(arrivals, key=lambda one: one[:2]):
+        live += [signal, Tick(int(arrived))] if dice.random() < 0.1 else [signal]
+    assert said(live) == JUDGED[kind]
 
 
 @given(st.sampled_from([0.5, 2.0, 5.0, 30.0]))
