@@ -1,14 +1,10 @@
 """Deleting a run with everything of it: the one way, whoever asks for it."""
 
-import logging
-
 import sqlalchemy as sa
 
+from stepward.api.audit import audit
 from stepward.api.parts import Parts
 from stepward.store.catalog import RunHead
-
-audit = logging.getLogger("stepward.audit")
-"""What was done to data on somebody's word, one line each."""
 
 
 def delete_run(parts: Parts, head: RunHead, *, by: str, only_if: sa.ColumnElement[bool] | None = None) -> bool:

@@ -7,8 +7,8 @@ from litestar import Response, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from stepward.api.answer import AnyRequest, answer
+from stepward.api.audit import audit, word_of
 from stepward.api.auth import EDITOR, Who, visible_project
-from stepward.api.deletion import audit
 from stepward.api.goodput import span_us
 from stepward.api.parts import Given, Parts
 from stepward.model.resources import EventPage, ProjectRules, Reprocessing, RulesChange, RunEvent
@@ -85,7 +85,7 @@ async def change_rules(parts: Given, who: Who, name: FromPath[str], data: JSONBo
 
     Runs that are live are judged anew by them; ``reprocess`` judges those that have ended.
     """
-    project, by = visible_project(who, name), f"token {who.token} ({who.name!r})"
+    project, by = visible_project(who, name), word_of(who)
     changed = await asyncio.to_thread(parts.rules.change, project, data.text, by)
     audit.info("project %r has %d rules now: by %s", project, len(changed.names), by)
     parts.observer.judge_anew(project)
@@ -98,7 +98,7 @@ async def reprocess_run(parts: Given, who: Who, run: FromPath[str], dry_run: Fro
     head = await asyncio.to_thread(parts.runs.head, who.projects, run)
     job = parts.reprocessor.submit(head.project, head.id, dry_run=dry_run)
     if not dry_run:
-        audit.info("run %s of project %r is judged again: by token %s (%r)", head.id, head.project, who.token, who.name)
+        audit.info("run %s of project %r is judged again: by %s", head.id, head.project, word_of(who))
     return job
 
 

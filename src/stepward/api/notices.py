@@ -10,8 +10,8 @@ from typing import Annotated
 from litestar import delete, get, post, put
 from litestar.params import FromPath, JSONBody, QueryParameter
 
+from stepward.api.audit import audit, word_of
 from stepward.api.auth import ADMIN, EDITOR, Who, visible_project
-from stepward.api.deletion import audit
 from stepward.api.parts import Given, Parts
 from stepward.api.tokens import whole_server
 from stepward.errors import PermissionDenied, UsageError
@@ -55,7 +55,7 @@ async def put_notice_route(parts: Given, who: Who, name: FromPath[str], data: JS
         )
     check(data)
     await asyncio.to_thread(parts.outbox.put_route, data, parts.clock())
-    audit.info("route %r of notices is %s now: by %s", name, masked(data).url, _by(who))
+    audit.info("route %r of notices is %s now: by %s", name, masked(data).url, word_of(who))
     return KnownRoute(route=masked(data), origin="api")
 
 
@@ -64,7 +64,7 @@ async def delete_notice_route(parts: Given, who: Who, name: FromPath[str]) -> No
     """Forget a route that was made here."""
     whole_server(who)
     await asyncio.to_thread(parts.outbox.delete_route, name)
-    audit.info("route %r of notices is deleted: by %s", name, _by(who))
+    audit.info("route %r of notices is deleted: by %s", name, word_of(who))
 
 
 @post("/api/v1/notices/routes/{name:str}/test", operation_id="test_notice_route", opt=ADMIN, sync_to_thread=True)
@@ -102,13 +102,9 @@ def _silence(parts: Parts, who: Principal, asked: NewSilence) -> Silence:
         asked.project = visible_project(who, asked.project)
     else:
         whole_server(who)
-    made = parts.outbox.silence(asked, by=_by(who), now=parts.clock())
-    audit.info("silence %s of %s until %s: by %s", made.id, asked, made.until, _by(who))
+    made = parts.outbox.silence(asked, by=who.name, now=parts.clock())
+    audit.info("silence %s of %s until %s: by %s", made.id, asked, made.until, word_of(who))
     return made
-
-
-def _by(who: Principal) -> str:
-    return f"token {who.token} ({who.name!r})"
 
 
 ROUTES = [

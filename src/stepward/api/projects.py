@@ -3,8 +3,8 @@
 from litestar import get, patch
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from stepward.api.audit import audit, word_of
 from stepward.api.auth import ADMIN, Who, visible_project
-from stepward.api.deletion import audit
 from stepward.api.parts import Given
 from stepward.model.resources import Project, ProjectChange
 
@@ -29,7 +29,7 @@ def change_project(
     changed = parts.retention.change(visible_project(who, name), data, dry_run=dry_run)
     if not dry_run:
         kept = "for ever" if changed.retention_s is None else f"for {changed.retention_s:.0f} s"
-        by = f"token {who.token} ({who.name!r})"
+        by = word_of(who)
         audit.info("project %r keeps ended runs %s, which deletes %d now: by %s", name, kept, changed.expired, by)
     return changed
 

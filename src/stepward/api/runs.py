@@ -7,6 +7,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from stepward.api import deletion
 from stepward.api.answer import AnyRequest, answer
+from stepward.api.audit import word_of
 from stepward.api.auth import EDITOR, Who, visible_project
 from stepward.api.parts import Given, Parts
 from stepward.model.resources import Run, RunChange, RunConfig, RunPage, Source
@@ -65,7 +66,7 @@ async def delete_run(parts: Given, who: Who, run: FromPath[str]) -> None:
 
 
 def _delete(parts: Parts, who: Principal, run: str) -> None:
-    deletion.delete_run(parts, parts.runs.head(who.projects, run), by=f"token {who.token} ({who.name!r})")
+    deletion.delete_run(parts, parts.runs.head(who.projects, run), by=word_of(who))
 
 
 @get("/api/v1/runs/{run:str}/config", operation_id="get_run_config", sync_to_thread=True)
