@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from scores import proportion
+from scores import calibration, proportion
 from stepward.diagnose.clues import Role
 from stepward.diagnose.document import Document
 from stepward.diagnose.engine import diagnose
@@ -95,10 +95,6 @@ def summary(rows: list[dict], cases: list[dict]) -> dict:
     labelled = [row for row in rows if row["expected"] not in NO_CAUSE]
     healthy = [row for row in rows if row["expected"] == "healthy"]
     answered = [row for row in labelled if row["top"]]
-    bins = [[row for row in answered if min(4, int(row["confidence"] * 5)) == number] for number in range(5)]
-    error = sum(
-        abs(sum(row["accepted"] for row in some) - sum(row["confidence"] for row in some)) for some in bins
-    ) / max(1, len(answered))
     grep = sum(grep_first(case) == case["expected_label"] for case in cases if case["expected_label"] not in NO_CAUSE)
     return {
         **{key: part(key, rows) for key in ("top1", "accepted", "top3")},
@@ -107,8 +103,7 @@ def summary(rows: list[dict], cases: list[dict]) -> dict:
         "refusals": sum(row["top"] is None for row in labelled),
         "false_alarms_on_healthy": sum(row["top"] is not None for row in healthy), "healthy": len(healthy),
         "unknown_right": part("top1", [row for row in rows if row["expected"] == "unknown"]),
-        "calibration_error": round(error, 3),
-        "brier": round(sum((row["confidence"] - row["accepted"]) ** 2 for row in answered) / max(1, len(answered)), 3),
+        **calibration([(row["confidence"], row["accepted"]) for row in answered]),
         "grep_first_match": proportion(grep, len(labelled)),
     }  # fmt: skip
 

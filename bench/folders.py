@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from scores import proportion
+from scores import calibration, proportion
 from stepward.diagnose.document import Document
 from stepward.diagnose.engine import diagnose
 from stepward.diagnose.sources import discover
@@ -42,6 +42,7 @@ def run_folders(split: str, runs: int, first: int, *, verbose: bool) -> dict[str
     kinds = sorted({row["kind"] for row in faulty})
     return {
         "runs": runs, **{key: part(key) for key in ("top1", "top3", "layer", "rank", "node")},
+        **calibration([(row["confidence"], row["top1"]) for row in rows if row["top"]]),
         "refusals": sum(row["top"] is None for row in faulty),
         "clean": len(clean), "false_on_clean": sum(not row["top1"] for row in clean),
         "kinds": {
@@ -55,14 +56,15 @@ def score(faults: list[Fault], found: Document, ranks: int, ended: str | None) -
     """One folder: is the first cause the fault's, does it name who was struck."""
     labels = [one.label for one in found.causes]
     three = [label for label in labels + [one.label for one in found.candidates] if label][:3]
-    top = labels[0] if labels else None
+    top, sure = labels[0] if labels else None, found.causes[0].confidence if found.causes else 0.0
     if not faults:
-        return {"kind": "clean", "expected": ended or "healthy", "top": top, "three": three, "rank": None, "node": None,
-                "top1": top in (None, ended), "top3": top in (None, ended), "layer": None}  # fmt: skip
+        right = top in (None, ended)
+        return {"kind": "clean", "confidence": sure, "expected": ended or "healthy", "top": top, "three": three,
+                "rank": None, "node": None, "top1": right, "top3": right, "layer": None}  # fmt: skip
     fault, who = faults[0], found.causes[0].suspects if found.causes else None
     some = fault.ranks and len(fault.ranks) < ranks
     return {
-        "kind": fault.kind, "expected": fault.label, "top": top, "three": three,
+        "kind": fault.kind, "confidence": sure, "expected": fault.label, "top": top, "three": three,
         "top1": top == fault.label, "top3": fault.label in three,
         "layer": bool(top) and LABELS[top].layer.value == fault.layer,
         "rank": bool(who and who.ranks and who.ranks[0] in fault.ranks) if some else None,

@@ -37,3 +37,15 @@ def quantiles(values: Sequence[float]) -> dict[str, float | None]:
         "p50": round(statistics.median(ordered), 1),
         "p95": round(ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], 1),
     }
+
+
+def calibration(answers: Sequence[tuple[float, bool]], bins: int = 5) -> dict[str, float | None]:
+    """How far confidences are from how often they were right (in ``bins`` of equal width), and their Brier score."""
+    if not answers:
+        return {"calibration_error": None, "brier": None}
+    parts: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    for confidence, right in answers:
+        parts[min(bins - 1, int(confidence * bins))].append((confidence, right))
+    error = sum(abs(sum(right for _, right in part) - sum(confidence for confidence, _ in part)) for part in parts)
+    brier = sum((confidence - right) ** 2 for confidence, right in answers)
+    return {"calibration_error": round(error / len(answers), 3), "brier": round(brier / len(answers), 3)}

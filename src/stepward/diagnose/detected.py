@@ -31,7 +31,7 @@ class _Says(NamedTuple):
 _TYPES: dict[str, _Says] = {
     "non_finite": _Says("numerics_nan", Role.ROOT, 0.5),
     "divergence": _Says("numerics_nan", Role.ROOT),
-    "loss_spike": _Says("numerics_nan", Role.CONFIRM),
+    "loss_spike": _Says("numerics_nan", Role.EITHER, 0.6),
     "input_bound": _Says("input_bound", Role.ROOT, 0.5),
     "duty_cycle": _Says("input_bound", Role.CONFIRM, -0.4),
     "idle_accelerators": _Says("input_bound", Role.CONFIRM, -0.4),

@@ -23,7 +23,7 @@ from stepward.diagnose.verdicts import SchedulerVerdict
 
 _FATAL = {9: ("host_oom", 0.1), 11: ("framework_bug", 0.5), 7: ("os_limits", 0.3), 4: ("framework_bug", 0.5)}
 """Signals that say something by themselves: label and added strength."""
-VERSION = 1
+VERSION = 2
 """Raised with every change after which the same inputs may give another document."""
 
 
