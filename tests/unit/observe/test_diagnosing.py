@@ -21,8 +21,8 @@ from stepward.store.catalog.nodes import Nodes
 from stepward.store.catalog.schema import attempts
 from stepward.store.logs import LogStore
 from stepward.store.points.duckdb import DuckDBPoints
-from stepward.testing.points import store_samples
 from stepward.testing.points_model import Sample
+from stepward.testing.points_samples import store_samples
 
 S = 1_000_000
 T0 = 1_800_000_000 * S
