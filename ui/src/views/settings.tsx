@@ -106,6 +106,9 @@ function Tokens() {
   );
 }
 
+/** The token of the data folder's file, which goes with that file alone. */
+const LOCAL = "local";
+
 function TokenTable({ tokens, reload }: { tokens: Token[]; reload(): void }) {
   const [leaving, leave] = useState<Token | null>(null);
   const remove = async (token: Token) => {
@@ -125,9 +128,11 @@ function TokenTable({ tokens, reload }: { tokens: Token[]; reload(): void }) {
             <td>{token.last_used_at ? ago(token.last_used_at, now.value) : "never"}</td>
             <td>{token.expires_at ? moment(token.expires_at) : "never"}</td>
             <td>
-              <button class="quiet danger" onClick={() => leave(token)}>
-                Delete
-              </button>
+              {token.id !== LOCAL && (
+                <button class="quiet danger" onClick={() => leave(token)}>
+                  Delete
+                </button>
+              )}
             </td>
           </tr>
         ))}
