@@ -257,7 +257,8 @@ class Observer:
         for run, stands in standing.items():
             watched = self._runs[run]
             if any(stands.get(attempt) != signal for attempt, signal in watched.ends.items()):
-                watched.stale, watched.late_at = watched.replays < MAX_REPLAYS, self._clock()
+                watched.stale |= watched.replays < MAX_REPLAYS
+                watched.late_at = self._clock()
                 watched.replays += 1
             found[run] = [signal for attempt, signal in stands.items() if attempt not in watched.ends]
             watched.ends = stands

@@ -56,6 +56,13 @@ def test_slow_from_the_first_step_against_earlier_runs():
     assert confirmed(detect(signals, expected=lambda: apart), "slowdown") == []
 
 
+def test_a_run_that_begins_slow_and_gets_well_has_a_baseline_of_its_own_then():
+    slow = [*times(1, 150, step_s=1.3), *times(2, 250, step_s=1.0), *times(3, 150, step_s=1.3)]
+    said = confirmed(detect(steps(slow), expected=lambda: Expected(step_s=1.0)), "slowdown")
+    assert [event.data.get("against") for event in said] == ["earlier runs", None]
+    assert said[0].ended_at is not None
+
+
 def test_a_metric_of_step_time_has_a_unit_of_its_own():
     signals = [sample(1.0 * n, "step_time_ms", 1000.0 + n % 7, step=n, rank=0) for n in range(400)]
     assert confirmed(detect(signals, expected=lambda: Expected(step_s=1.0)), "slowdown") == []

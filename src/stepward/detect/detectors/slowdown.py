@@ -184,7 +184,7 @@ class Slowdown(Detector):
             self._calibrate()
 
     def _calibrate(self) -> None:
-        first, self._learned = not self._learned, True
+        first, self._learned, self._earlier = not self._learned, True, False
         count = len(self._blocks)
         # Of few blocks the calmest ones mislead: until there are enough, the wildest counts.
         typical = max if count < 2 * LEARN else median
@@ -199,8 +199,10 @@ class Slowdown(Detector):
             expected = self.scene.expected()
             usual, apart = expected.step_s, SIGMAS * expected.step_sigma
             if usual and self._base - math.log(usual) > max(self._least(), apart):
-                # Slow from its first step.
+                # Slow from its first step: its own blocks are no baseline.
                 self._base, self._earlier = math.log(usual), True
+                for kept in (self._blocks, self._spreads, self._shared):
+                    kept.clear()
 
     def _words(self, level: float) -> dict[str, object]:
         ratio = math.exp(level - self._base)
