@@ -175,6 +175,10 @@ def test_a_cluster_is_made_changed_under_a_running_job_and_ended_without_a_trace
     ended = [run for run in home.ask("ls") if run["key"] == f"slurm:{slurm_name}:{job}"]
     assert [run["state"] for run in ended] == ["cancelled"], "its watcher saw the job end before it ended itself"
     assert [token["name"] for token in home.ask("token", "ls") if slurm_name in token["name"]] == []
+    audit = [(one.kind, one.outcome) for one in home.client().actions(cluster=slurm_name).items]
+    assert [one for one in audit if one[0].startswith("cluster_")] == [
+        ("cluster_delete", "done"), ("cluster_update", "refused"), ("cluster_update", "done"), ("cluster_create", "done"),
+    ]  # fmt: skip
 
 
 SMALL = {

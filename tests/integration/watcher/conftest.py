@@ -169,7 +169,7 @@ class Rig:
 
     def accounted(self, job: str) -> list[dict[str, str]]:
         """Slurm's own record of a job's launches, instants in seconds since the epoch."""
-        fields = ("State", "Submit", "Start", "End", "NodeList")
+        fields = ("JobName", "State", "Submit", "Start", "End", "NodeList")
         argv = ["sacct", "-D", "-X", "-n", "-P", "-j", job, "-o", ",".join(fields)]
         shown = subprocess.run(
             argv, env=self.lab.env | {"SLURM_TIME_FORMAT": "%s"}, capture_output=True, text=True, check=True
