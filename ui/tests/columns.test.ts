@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../src/api";
-import { quoted } from "../src/state/leaves";
 import { columnsOf, turned } from "../src/views/columns";
-import { rows, search } from "../src/state/leaves";
+import { quoted, rows, search } from "../src/state/leaves";
 
 const run = (latest: Record<string, number>): Run => ({ latest: Object.fromEntries(Object.entries(latest).map(([name, value]) => [name, { step: 1, value }])) }) as Run;
 
@@ -11,6 +10,12 @@ describe("columns of the runs", () => {
     const ids = columnsOf([], [run({ "system/host/cpu": 1, a: 1, "val/loss": 1, loss: 1 })]).map((column) => column.id);
     expect(ids.slice(0, 4)).toEqual(["state", "step", "metric:loss", "metric:val/loss"]);
     expect(ids.join()).not.toContain("system");
+  });
+
+  it("say the project where there are several", () => {
+    const of = (...projects: string[]) => columnsOf([], projects.map((project) => ({ ...run({}), project }) as Run)).map(({ id }) => id);
+    expect(of("llm", "vision").slice(0, 3)).toEqual(["state", "project", "step"]);
+    expect(of("llm", "llm")).not.toContain("project");
   });
 
   it("are those of the address, and sort by the server's keys", () => {

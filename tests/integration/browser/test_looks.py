@@ -112,6 +112,14 @@ def test_the_tab_of_the_browser_names_the_run_and_its_state(server: Server, show
     expect(page).to_have_title(re.compile(r"Diagnosis of sft-chat \(failed\)"))
 
 
+def test_goodput_of_a_run_whose_steps_nobody_told_is_not_said_without_a_word(
+    server: Server, shown: str, page: Page
+) -> None:
+    page.goto(f"{server.url}/runs/{shown}/goodput")
+    expect(page.get_by_text("No step of it is known")).to_be_visible()
+    expect(page.locator("tfoot")).to_contain_text("100.0 %")
+
+
 def test_on_a_narrow_page_the_open_tab_of_a_run_is_in_sight(server: Server, shown: str, page: Page) -> None:
     page.set_viewport_size({"width": 400, "height": 900})
     page.goto(f"{server.url}/runs/{shown}/events")

@@ -60,7 +60,9 @@ export class RunList {
   /** Load on until `count` runs are there. */
   reach(count: number): void {
     const { next, loading, problem, items } = this.now;
-    if (next !== null && !loading && !problem && count > items.length) void this.page(next).then(() => this.reach(count));
+    // Who drags to the end of many thousands does not wait for them by the hundred.
+    const limit = Math.min(MOST, Math.max(PAGE, count - items.length));
+    if (next !== null && !loading && !problem && count > items.length) void this.page(next, limit).then(() => this.reach(count));
   }
 
   /** The first page again: runs may have come, gone or moved while nobody told. */
@@ -105,10 +107,10 @@ export class RunList {
     if (left.length < items.length) this.set({ items: left, total: (total ?? items.length) - 1 });
   }
 
-  private async page(cursor: string | null): Promise<void> {
+  private async page(cursor: string | null, limit = PAGE): Promise<void> {
     this.set({ loading: true });
     try {
-      const { items, total, next } = await this.fetch(cursor);
+      const { items, total, next } = await this.fetch(cursor, limit);
       const known = new Set(this.now.items.map((run) => run.id));
       this.set({ items: [...this.now.items, ...items.filter((run) => !known.has(run.id))], total, next, problem: null });
     } catch (error) {

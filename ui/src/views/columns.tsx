@@ -38,7 +38,7 @@ export const BUILT_IN: readonly Column[] = [
   { id: "tags", title: "Tags", width: 170, sort: null, cell: (run, { change }) => <Tags tags={run.tags} onChange={editor((tags) => change(run, { tags }))} /> },
   { id: "notes", title: "Notes", width: 230, sort: null, cell: (run, { change }) => <Notes notes={run.notes} onChange={editor((notes) => change(run, { notes }))} /> },
   { id: "kind", title: "Kind", width: 90, sort: "kind", cell: (run) => run.kind },
-  { id: "project", title: "Project", width: 110, sort: "project", cell: (run) => <span class="clip">{run.project}</span> },
+  { id: "project", title: "Project", width: 110, sort: "project", cell: (run) => <span class="clip" title={run.project}>{run.project}</span> },
   { id: "created_at", title: "Created", width: 104, sort: "created_at", right: true, cell: (run, { now }) => sayWhen(run.created_at, now) },
   { id: "id", title: "Id", width: 250, sort: "id", cell: (run) => <code>{run.id}</code> },
 ];
@@ -53,9 +53,10 @@ function sayDuration(run: Run, now: number): string {
 
 const sayWhen = (instant: string | null, now: number) => <time title={moment(instant)}>{ago(instant, now)}</time>;
 
-/** The columns that `chosen` names; with nothing chosen the default ones and the first metrics of `runs`. */
+/** The columns that `chosen` names; with nothing chosen the default ones, the project where there are several, and the first metrics of `runs`. */
 export function columnsOf(chosen: readonly string[], runs: readonly Run[]): Column[] {
-  const ids = chosen.length ? chosen : withMetrics(DEFAULT, runs);
+  const several = runs.some(({ project }) => project !== runs[0]!.project);
+  const ids = chosen.length ? chosen : withMetrics([...DEFAULT.slice(0, 1), ...(several ? ["project"] : []), ...DEFAULT.slice(1)], runs);
   return ids.flatMap((id) => columnOf(id) ?? []);
 }
 
@@ -66,7 +67,8 @@ export function metricsShown(chosen: readonly string[]): string[] | null {
 
 function withMetrics(ids: readonly string[], runs: readonly Run[]): string[] {
   const metrics = telling(runs).map((name) => `metric:${name}`);
-  return [...ids.slice(0, 2), ...metrics, ...ids.slice(2)];
+  const at = ids.indexOf("step") + 1;
+  return [...ids.slice(0, at), ...metrics, ...ids.slice(at)];
 }
 
 /** At most two metrics that say most at first sight: losses first, then by name. */

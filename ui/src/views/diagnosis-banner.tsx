@@ -22,7 +22,7 @@ export function DiagnosisBanner({ run }: { run: Run }) {
         <p>
           <b>
             {past && cause && `Attempt ${diagnosis.attempt}: `}
-            {cause ? cause.summary : `${past ? `Attempt ${diagnosis.attempt}` : "It"} failed, and nothing that is kept proves why.`}
+            {cause ? cause.summary : `${past ? `Attempt ${diagnosis.attempt}` : "It"} ended badly, and nothing that is kept proves why.`}
           </b>
           {cause && (
             <span class="soft">

@@ -70,6 +70,11 @@ function Answer({ found: { report, exact }, cut }: { found: RunGoodput; cut: Run
           {!exact && <span class="faint"> (provisional)</span>}
         </h2>
         {!cut && <Whole report={report} />}
+        {!report.buckets_s.productive && report.ideal_step_s === null && (
+          <p class="warn-ink">
+            No step of it is known, so that nothing can be told from <b>other</b>: <code>with run.step(i):</code> in the training loop says when steps begin and end.
+          </p>
+        )}
       </div>
     </header>
   );
