@@ -18,6 +18,8 @@ from stepward.store.points.duckdb import DuckDBPoints
 
 pytestmark = pytest.mark.integration
 PROGRAM = Path(__file__).with_name("committing.py")
+LIMIT_S = 600.0
+"""Eighty acknowledgements take seconds; beside thirty other processes that want the same processors, minutes."""
 
 
 class Serving:
@@ -27,6 +29,7 @@ class Serving:
         self.acknowledged: dict[str, int] = {}
         self.refused: set[str] = set()
         self.count = 0
+        self._ended = False
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(data), str(seed), *words], stdout=subprocess.PIPE, text=True
@@ -37,10 +40,12 @@ class Serving:
     def wait_for(self, count: int, refusal: str | None = None) -> None:
         """Until so many acknowledgements came, or a refusal of that code."""
         with self._changed:
-            done = self._changed.wait_for(
-                lambda: (self.count >= count) if refusal is None else refusal in self.refused, timeout=120
-            )
-        assert done, f"{self.count} acknowledgements, refusals: {self.refused}"
+            self._changed.wait_for(lambda: self._ended or self._is_there(count, refusal), timeout=LIMIT_S)
+            done = self._is_there(count, refusal)
+        assert done, f"{self.count} acknowledgements, refusals: {self.refused}, exit code {self._process.poll()}"
+
+    def _is_there(self, count: int, refusal: str | None) -> bool:
+        return self.count >= count if refusal is None else refusal in self.refused
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
@@ -60,6 +65,9 @@ class Serving:
                     self.acknowledged[who] = int(what)
                     self.count += 1
                 self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
 
 def check(data: Path, acknowledged: dict[str, int]) -> None:
