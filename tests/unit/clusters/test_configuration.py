@@ -125,3 +125,10 @@ def test_a_folder_that_slurm_cannot_name_is_refused(folder):
 def test_every_line_is_one_that_slurm_can_read(whole):
     for line in rendered(whole).splitlines():
         assert re.fullmatch(r"[A-Za-z]+=\S*( [A-Za-z]+=\S+)*", line), line
+
+
+def test_jobs_on_spares_wait_for_the_boot_and_no_others(whole):
+    assert settings(rendered(whole))["PrologSlurmctld"] == LAYOUT.path("bin") + "/await_boot"
+    for pool in whole["node_pools"]:
+        pool["min_nodes"] = pool["max_nodes"]
+    assert "PrologSlurmctld" not in settings(rendered(whole))
