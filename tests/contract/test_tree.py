@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,28 @@ def test_no_code_file_exceeds_600_lines() -> None:
 def test_no_package_or_module_is_a_catch_all() -> None:
     modules = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
     assert [str(path) for path in modules if {path.stem, *path.parts} & CATCH_ALL] == []
+
+
+PURE = {
+    "stepward.model": set(),
+    "stepward.goodput": set(),
+    "stepward.detect": set(),
+    "stepward.diagnose": {"stepward.detect"},
+}
+
+
+def test_a_pure_room_may_import_no_room_that_came_later() -> None:
+    """Rule 1 of ARCHITECTURE.md: its contract names every room of the tree but those that it may know."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    rooms = {f"stepward.{path.parent.name}" for path in (ROOT / "src/stepward").glob("*/__init__.py")} | {
+        "stepward.settings"
+    }
+    contracts = {
+        one["source_modules"][0]: one for one in tools["importlinter"]["contracts"] if one["type"] == "forbidden"
+    }
+    assert len(rooms) > 20
+    for pure, known in PURE.items():
+        assert rooms - {pure, "stepward.model"} - known - set(contracts[pure]["forbidden_modules"]) == set(), pure
 
 
 def test_importing_the_sdk_loads_little() -> None:
