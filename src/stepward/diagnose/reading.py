@@ -206,12 +206,15 @@ class Reading:
 
     def _quotes(self, line: Line) -> bool:
         """Whether the line is the code of a traceback's frame: what stands in a program has not happened."""
+        framed = 'File "' in line.text and _FRAME.match(line.body)
+        if not framed and not (self._frames and line.body.startswith("    ")):
+            return False
         who = (line.source, line.rank, line.node)
-        if frame := _FRAME.match(line.body):
-            self._frames[who] = (line.number, frame[1])
+        if framed:
+            self._frames[who] = (line.number, framed[1])
             return False
         at = self._frames.get(who)
-        return at is not None and at[0] == line.number - 1 and line.body.startswith("    ")
+        return at is not None and at[0] == line.number - 1
 
     def _raiser(self, line: Line) -> str | None:
         """The label of the library whose frame is the last before an exception; None where it is nobody's that says more."""
