@@ -46,7 +46,8 @@ export const BUILT_IN: readonly Column[] = [
 const METRIC = "metric:";
 const DEFAULT = ["state", "step", "duration", "started_at", "last_seen_at", "tags", "notes"];
 
-function sayDuration(run: Run, now: number): string {
+/** How long a run has gone on, or went on. */
+export function sayDuration(run: Run, now: number): string {
   const end = run.ended_at ?? (LIVE.has(run.state) ? null : run.last_seen_at);
   return duration(Math.max(0, Math.floor(between(run.started_at, end, now))));
 }

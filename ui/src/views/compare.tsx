@@ -16,23 +16,25 @@ import { now } from "../state/now";
 import { adjust, href } from "../state/place";
 import { dark } from "../state/theme";
 import { type ComparePlace, runPlace, runsPlace } from "../state/url";
-import { between, count, duration, LIVE, step } from "../words";
+import { count, step } from "../words";
 import { axisOf, Full, Grid } from "./board";
 import { BoardBar } from "./board-bar";
+import { sayDuration } from "./columns";
 import "./compare.css";
 
-/** More columns than this are not read any more; the filter of the table of runs finds them. */
+/** More columns than this nobody reads side by side. */
 const MOST_SETTINGS = 60;
 /** Dashes take over where the hues begin again. */
 const HUES = 8;
 
 export function CompareView({ place }: { place: ComparePlace }) {
-  const { value, problem, reload } = useCompared(place.run);
-  if (place.run.length < 2) return <TooFew />;
+  const ids = [...new Set(place.run)];
+  const { value, problem, reload } = useCompared(ids);
+  if (ids.length < 2) return <TooFew />;
   return (
     <main class="compare">
       <div class="row wrap">
-        <h1 class="grow">{count(place.run.length, "run")} compared</h1>
+        <h1 class="grow">{count(ids.length, "run")} compared</h1>
         <button onClick={() => void copy(location.href, "Link copied")}>
           <Glyph name="link" /> Copy link
         </button>
@@ -56,34 +58,36 @@ function TooFew() {
 }
 
 function Content({ place, found }: { place: ComparePlace; found: Compared }) {
-  const { runs, configs, missing, live } = found;
+  const { runs, configs, missing } = found;
   const drawn = useMemo(() => members(runs, place.group, configs), [found, place.group]);
   const { differing, same } = useMemo(() => settings(runs, configs), [found]);
+  const told = [...differing, ...(place.same ? same : [])];
   return (
     <>
       {missing.length > 0 && <p class="warn-ink">{`${count(missing.length, "run")} of the link not found: ${missing.join(" ")}`}</p>}
-      <RunsTable {...{ place, runs, drawn, configs }} settings={[...differing, ...(place.same ? same : [])].slice(0, MOST_SETTINGS)} />
+      <RunsTable {...{ place, runs, drawn, configs }} settings={told.slice(0, MOST_SETTINGS)} />
       <p class="row wrap small soft">
         {differing.length ? "Click a setting to draw the runs that share it as one line, with a band from their lowest to their highest." : "Their configurations are the same."}
+        {told.length > MOST_SETTINGS && `The first ${MOST_SETTINGS} of ${count(told.length, "setting")} are shown.`}
         {same.length > 0 && (
           <button aria-pressed={place.same} onClick={() => adjust({ same: !place.same })}>
             {count(same.length, "setting")} alike
           </button>
         )}
       </p>
-      <Charts {...{ place, found, drawn, live }} />
+      <Charts {...{ place, found, drawn }} />
     </>
   );
 }
 
-function Charts({ place, found, drawn, live }: { place: ComparePlace; found: Compared; drawn: Member[]; live: boolean }) {
+function Charts({ place, found, drawn }: { place: ComparePlace; found: Compared; drawn: Member[] }) {
   const match = useMemo(() => matcher(place.match), [place.match]);
   const axis = axisOf(place, false);
   const wrong = typeof match === "string" ? match : null;
   const fitting = typeof match === "string" ? [] : groups(found.series, match, place.pin, "");
   const shown = new Set(fitting.flatMap(({ series }) => series)).size;
   const full = found.series.find(({ metric }) => metric === place.card);
-  const shared = { run: "compare", axis, look: place, members: drawn, live };
+  const shared = { run: "compare", axis, look: place, members: drawn, live: found.live };
   if (!found.series.length) return <Empty title="None of these runs has logged a metric yet" />;
   return (
     <>
@@ -155,7 +159,7 @@ function RunsTable({ place, runs, drawn, configs, settings }: TableProps) {
                 <Chip state={run.state} title={run.state_reason} />
               </td>
               <td class="right number">{step(run.step)}</td>
-              <td class="right number">{duration(Math.max(0, Math.floor(between(run.started_at, run.ended_at ?? (LIVE.has(run.state) ? null : run.last_seen_at), now.value))))}</td>
+              <td class="right number">{sayDuration(run, now.value)}</td>
               {settings.map((path) => (
                 <td key={path} class="clip mono" title={said(configs.get(run.id), path)}>
                   {said(configs.get(run.id), path)}
