@@ -8,7 +8,7 @@ import os
 import queue
 import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 WAITING = 10_000
 """Lines that wait for a reader; what comes beyond is lost, and counted in the next line that is taken."""
@@ -69,7 +69,8 @@ def _visible(text: str) -> str:
 
 def log_to_stderr() -> Log:
     """Warnings of everything, and the audit."""
-    log = Log(sys.stderr.fileno())
+    stderr: TextIO | None = sys.stderr  # None where it was closed before we began: its number is then another file's
+    log = Log(os.open(os.devnull, os.O_WRONLY) if stderr is None else stderr.fileno())
     log.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     logging.getLogger("stepward.audit").setLevel(logging.INFO)

@@ -63,10 +63,10 @@ class ServerProcess:
         self.settings = {"data": self.data, "port": free_port(), **settings}
         self.port = self.settings["port"]
         self.process = None
-        self.stderr = subprocess.PIPE
+        self.below, self.stderr = [], subprocess.PIPE
 
     def launch(self):
-        command = [sys.executable, "-c", _SERVE, json.dumps(self.settings)]
+        command = [*self.below, sys.executable, "-c", _SERVE, json.dumps(self.settings)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
         return self
 

@@ -285,6 +285,9 @@ def test_it_ends_in_time_although_something_hangs(data):
     assert not os.path.exists(state)
 
 
+ROUTE = {"name": "a", "kind": "webhook", "url": "https://example.com/"}
+
+
 def test_a_log_that_nobody_reads_holds_nobody_up(data):
     reader, full = os.pipe()
     os.set_blocking(full, False)
@@ -295,10 +298,9 @@ def test_a_log_that_nobody_reads_holds_nobody_up(data):
     server = ServerProcess(data)
     server.stderr = full
     server.start()
-    route = {"name": "a", "kind": "webhook", "url": "https://example.com/"}
     try:
         for _ in range(3):  # each is a line of the audit
-            assert server.ask("PUT", "/api/v1/notices/routes/a", route).status == 200
+            assert server.ask("PUT", "/api/v1/notices/routes/a", ROUTE).status == 200
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(120) == 0
     finally:
@@ -307,3 +309,19 @@ def test_a_log_that_nobody_reads_holds_nobody_up(data):
         server.process.stdout.close()
         os.close(full)
         os.close(reader)
+
+
+def test_a_server_without_stderr_serves(data):
+    server = ServerProcess(data)
+    server.below = ["sh", "-c", 'exec "$@" 2>&-', "sh"]
+    server.stderr = None
+    server.start()
+    try:
+        assert server.ask("PUT", "/api/v1/notices/routes/a", ROUTE).status == 200  # a line of the audit
+        assert server.get("/healthz").status == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+    finally:
+        server.process.kill()
+        server.process.wait(10)
+        server.process.stdout.close()
