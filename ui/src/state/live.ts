@@ -4,7 +4,7 @@
  */
 
 import { signal } from "@preact/signals";
-import { address, get, reachable } from "../api";
+import { address, get, parse, reachable } from "../api";
 import type { components } from "../api.gen";
 
 type Schemas = components["schemas"];
@@ -88,7 +88,7 @@ function connect(): void {
   opened.addEventListener("resync", () => resyncs.value++);
   for (const kind of KINDS) {
     opened.addEventListener(kind, (event) => {
-      const update = JSON.parse((event as MessageEvent<string>).data) as never;
+      const update = parse((event as MessageEvent<string>).data) as never;
       for (const listener of listeners.get(kind) ?? []) listener(update);
     });
   }
