@@ -50,7 +50,7 @@ function Tile({ cluster, node, place }: { cluster: string; node: ClusterNode; pl
         </span>
         <span class="row">
           <ToneChip tone={nodeTone(state)} word={plainState(state)} />
-          {health !== "bad" && <span class="small faint clip">{HEALTH[health]}</span>}
+          {health !== "bad" && power === "on" && <span class="small faint clip">{HEALTH[health]}</span>}
         </span>
         <span class="small soft clip">{reason ?? ""}</span>
       </a>
