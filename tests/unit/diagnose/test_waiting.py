@@ -85,3 +85,18 @@ def test_every_label_says_what_it_is_mistaken_for():
     assert MISTAKEN.keys() == LABELS.keys()
     assert all(label not in others and others.keys() <= LABELS.keys() for label, others in MISTAKEN.items())
     assert all(": " in tells for others in MISTAKEN.values() for tells in others.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("140, pid=77, name=python3, Unrecovered ECC Error", "gpu_memory_ecc"),
+        ("144, SAW_MVB Fatal XC0 i0 Link 3 (0x1)", "nvlink_fabric"),
+        ("144, SAW_MVB Nonfatal XC0 i0 Link 3 (0x1)", None),
+    ],
+)
+def test_what_is_not_recovered_or_not_fatal_is_told_apart(diagnosed, line, label):
+    found = diagnosed(
+        {"kernel.log": f"n1 kernel: NVRM: Xid (PCI:0000:18:00): {line}\n", "job.log": "step 1 loss 2.0\n"}
+    )
+    assert [one.label for one in found.causes] == ([label] if label else [])
