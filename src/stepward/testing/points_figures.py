@@ -81,6 +81,20 @@ class Figures(PointsStoreCase):
             [-1, 1, -1]
         ] * 5
 
+    def test_a_chart_says_whether_it_holds_a_rounded_integer(self, store: PointsStore) -> None:
+        """Of its metric, and in its range."""
+        run = new_run()
+        part = points_part(
+            [("m", None), ("n", None)], [1, 2, 3], [1, 2, 3], [[1.0, 1.0], [2.0**60, 2.0], [3.0, 3.0]], rounded=[2]
+        )
+        self.commit(store, FrameWriter(run, run).encoded(part))
+        asked = [
+            ChartQuery(run=run, metric="m"),
+            ChartQuery(run=run, metric="m", start=3.0),
+            ChartQuery(run=run, metric="n"),
+        ]
+        assert [store.chart("p", query).rounded for query in asked] == [True, False, False]
+
     @pytest.mark.parametrize("by", ["none", "rank"])
     def test_another_metric_of_many_ranks_is_not_drawn_along(self, store: PointsStore, by: Any) -> None:
         """Series of two metrics, more than a filter lists, numbered in turn."""
