@@ -64,6 +64,7 @@ def expected():
     return Counter({("loss", step): count for step, count in steps.items()} | {("same", 7): WRITTEN})
 
 
+@pytest.mark.timeout(1200)  # its own waits have limits; a busy machine needs several of them
 def test_each_point_is_stored_once_whenever_the_follower_is_killed(server, tmp_path):
     asked = [PYTHON, "-c", "import torch.utils.tensorboard"]
     if not os.path.exists(PYTHON) or subprocess.run(asked, capture_output=True, check=False).returncode:
