@@ -265,11 +265,8 @@ def _busy_rank(reading: Reading) -> None:
 
 def _came_to_an_end(activity: Activity, waits: list[Clue], reading: Reading) -> bool:
     """Whether work of that kind is told to have ended well after the others had given up: it was legitimate."""
-    return any(
-        done.kind == activity.kind
-        and any(one.source == done.line.source and one.line < done.line.number for one in waits)
-        for done in reading.launcher.finished
-    )
+    done = reading.launcher.finished.get(activity.kind)
+    return done is not None and any(one.source == done.line.source and one.line < done.line.number for one in waits)
 
 
 def _broke(one: Clue, rank: int | None, activity: Activity) -> bool:

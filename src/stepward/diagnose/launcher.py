@@ -14,8 +14,9 @@ from stepward.diagnose.lines import Line
 from stepward.diagnose.tables import table
 
 _BLOCK = re.compile(r"^\W*(rank|host|exitcode|time|traceback)\s*:\s*(\S+)")
-_PROCESS = re.compile(r"(?:^|[\s:])([A-Za-z][\w.-]*):(\d+):\d+ \[\d+\](?:.*?\brank (\d+) nranks)?")
-_BLOCK_PID = re.compile(r"\(pid: (\d+)\)")
+_PROCESS = re.compile(r"(?:^|[\s:])([A-Za-z][\w.-]*):(\d{1,9}):\d+ \[\d+\](?:.*?\brank (\d{1,7}) nranks)?")
+_BLOCK_PID = re.compile(r"\(pid: (\d{1,9})\)")
+MOST_PROCESSES = 1 << 16
 _ELASTIC = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _EXIT = re.compile(r"(?:return code|exit(?:ed)?(?: with)?(?: exit)? ?code)[ =:]+(-?\d+)", re.IGNORECASE)
 _WORK = re.compile(
@@ -87,7 +88,8 @@ class Launcher:
         self.ranks: set[int] = set()
         self.unhealthy: dict[int, Line] = {}
         self.busy: dict[int | None, Activity] = {}
-        self.finished: list[Activity] = []
+        self.finished: dict[str, Activity] = {}
+        """The last work of each kind that is told to have ended well."""
         self.fingerprints: dict[int, tuple[str, Line]] = {}
         self.world = 0
         self.processes: dict[tuple[str | None, int], int] = {}
@@ -102,7 +104,7 @@ class Launcher:
         if "exit" in low or "return code" in low or self._block or " : " in text:
             self._exits(line)
         if "NCCL" in text and (found := _PROCESS.search(text)) and (found[3] or line.rank is not None):
-            self.processes[found[1], int(found[2])] = int(found[3]) if found[3] else line.rank or 0
+            self._process(found[1], int(found[2]), int(found[3]) if found[3] else line.rank or 0)
         if "world" in low and (found := _WORLD.search(text)):
             self.world = max(self.world, min(int(found[1]), 1 << 20)) if len(found[1]) < 8 else self.world
         if "running collective" in text:
@@ -132,15 +134,15 @@ class Launcher:
         if not _OVER.search(line.body):
             self.busy[line.rank] = Activity(kind, line)
         elif _FINISHED.search(line.body):
-            self.finished.append(Activity(kind, line))
+            self.finished[kind] = Activity(kind, line)
 
     def _exits(self, line: Line) -> None:
         if block := _BLOCK.match(line.body):
             self._block[block[1]] = block[2]
             if block[1] == "exitcode" and re.fullmatch(r"-?\d{1,5}", block[2]):
                 rank = self._block.get("rank", "")
-                if rank.isdigit() and (process := _BLOCK_PID.search(line.body)):
-                    self.processes[self._block.get("host"), int(process[1])] = int(rank)
+                if rank.isdigit() and len(rank) < 8 and (process := _BLOCK_PID.search(line.body)):
+                    self._process(self._block.get("host"), int(process[1]), int(rank))
                 self.exits.append(
                     Exit(
                         int(block[2]),
@@ -161,6 +163,10 @@ class Launcher:
         known = self.ranks | (set(range(self.world)) if self.world <= 4096 else set())
         missing = sorted(known - self.reporters)
         return missing if len(missing) <= max(1, len(self.reporters) // 2) else []
+
+    def _process(self, node: str | None, number: int, rank: int) -> None:
+        if len(self.processes) < MOST_PROCESSES:
+            self.processes[node, number] = rank
 
     def rank_of(self, node: str | None, process: int) -> int | None:
         """The rank that a process of a node is; None where none, or ranks of several nodes, could be meant."""

@@ -225,7 +225,7 @@ def _data(courses: Mapping[str, Mapping[Who, Course]]) -> Iterator[Clue]:
     idle = [
         at for at in full if _at(duty, at, 100.0) < 0.75 * max(_at(duty, other, 0.0) for other in range(BLOCKS - 1))
     ]
-    if not duty:
+    if not duty and steps:
         whole = [_at(steps, at, 0.0) for at in range(BLOCKS - 1)]
         idle = [at for at in full if whole[at] >= SLOWER_STEPS * min(whole) and len(full) < BLOCKS - 1]
     if len(idle) >= (1 if duty else LASTS):

@@ -137,8 +137,7 @@ class Progress:
     def span_s(self) -> float | None:
         """Time between the first and the last step that were printed; None where they have no clock, or not from the start."""
         dated = [row for row in self.rows if row.line.time is not None]
-        begun = min((row.step for row in dated[:1] if row.step is not None), default=None)
-        if begun is None or begun > 1:
+        if not dated or dated[0].step not in (0, 1):
             return None
         times = [row.line.time for row in dated if row.line.time is not None]
         return max(times) - min(times)

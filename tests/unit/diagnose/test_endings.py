@@ -85,6 +85,15 @@ def test_a_stage_that_works_longer_all_the_time_is_named_whole(tmp_path):
     assert not told(tmp_path, STEPS + "training finished\n", host() + rows).causes
 
 
+@pytest.mark.parametrize(("seconds", "label"), [((1.0, 1.5), "input_bound"), ((1.0, 1.0), None), (None, None)])
+def test_full_hosts_matter_where_steps_are_slow_with_them(tmp_path, seconds, label):
+    rows = [{"name": "system/host/cpu", **NODE, "values": [20.0] * 24 + [97.0] * 24}]
+    if seconds:
+        rows += [{"name": "step_time", "rank": 0, "values": [seconds[0]] * 24 + [seconds[1]] * 24}]
+    found = told(tmp_path, STEPS + "training finished\n", rows)
+    assert [one.label for one in found.causes] == ([label] if label else [])
+
+
 def losses(change, noise=0.02):
     draw = random.Random(7)
     falling = [3 + 7 / (1 + at) ** 0.5 for at in range(60)]
