@@ -67,10 +67,17 @@ def _visible(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
+def _descriptor(stderr: TextIO | None) -> int:
+    """Its number. Closed before we began (None), it may be another file's; what replaced it may have none."""
+    if stderr is not None:
+        with contextlib.suppress(OSError):
+            return stderr.fileno()
+    return os.open(os.devnull, os.O_WRONLY)
+
+
 def log_to_stderr() -> Log:
     """Warnings of everything, and the audit."""
-    stderr: TextIO | None = sys.stderr  # None where it was closed before we began: its number is then another file's
-    log = Log(os.open(os.devnull, os.O_WRONLY) if stderr is None else stderr.fileno())
+    log = Log(_descriptor(sys.stderr))
     log.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     logging.getLogger("stepward.audit").setLevel(logging.INFO)
