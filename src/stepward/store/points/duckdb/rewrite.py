@@ -25,7 +25,8 @@ LIVE_ROWS = 4_000_000
 """...and where it is not. In either case at least a third of all, so that a point is written a few times in its life."""
 SHARE = 3
 PAUSE = 30
-"""Beside writers, that many times as long as the last rewrite took: ingest at full speed would else cost twice as much CPU."""
+"""Beside writers, that many times as long as the last rewrite took: else a quarter of the CPU of ingest at full speed goes
+into rewrites (20 million points in one go)."""
 PIECE_ROWS = 2_000_000
 BYTES_A_POINT = 16
 """Of the new file, at most; numbers that look like noise take 12."""
