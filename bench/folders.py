@@ -66,7 +66,7 @@ def score(faults: list[Fault], found: Document, ranks: int, ended: str | None) -
     return {
         "kind": fault.kind, "confidence": sure, "expected": fault.label, "top": top, "three": three,
         "top1": top == fault.label, "top3": fault.label in three,
-        "layer": bool(top) and LABELS[top].layer.value == fault.layer,
+        "layer": top is not None and LABELS[top].layer.value == fault.layer,
         "rank": bool(who and who.ranks and who.ranks[0] in fault.ranks) if some else None,
         "node": bool(who and who.nodes and who.nodes[0] in fault.nodes) if fault.nodes else None,
     }  # fmt: skip
