@@ -43,7 +43,8 @@ class Kind(StrEnum):
 class Clue(msgspec.Struct):
     """One thing that an input says, folded over its repeats by the same rank and node.
 
-    ``order`` counts lines within one source; ``time`` is in seconds (see ``clocks``); ``episode`` is the attempt.
+    ``rank`` and ``node`` are whom it is about; ``writer`` is the rank that the line is of, where that is another one.
+    ``time`` is in seconds (see ``clocks``); ``episode`` is the attempt.
     """
 
     rule: str
@@ -59,6 +60,7 @@ class Clue(msgspec.Struct):
     count: int = 1
     time: float | None = None
     rank: int | None = None
+    writer: int | None = None
     node: str | None = None
     device: str | None = None
     peer: str | None = None
@@ -104,6 +106,7 @@ def clue(
         says=says,
         strength=STRENGTH[role] + more,
         rank=line.rank if rank is None else rank,
+        writer=line.rank if rank is not None and line.rank != rank else None,
         node=node or line.node,
         time=line.time,
         names_node=names_node,

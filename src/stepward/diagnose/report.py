@@ -108,7 +108,7 @@ def _cause(one: Ranked, ranked: list[Ranked], reading: Reading) -> Cause:
 def _evidence(clue: Clue) -> Evidence:
     return Evidence(
         kind=clue.kind.value, source=clue.source, line=clue.line, last_line=clue.last_line, count=clue.count,
-        time=shown(clue.time), rank=clue.rank, node=clue.node, text=clue.text[:500],
+        time=shown(clue.time), rank=clue.rank if clue.writer is None else clue.writer, node=clue.node, text=clue.text[:500],
     )  # fmt: skip
 
 

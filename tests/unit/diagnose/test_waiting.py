@@ -33,6 +33,8 @@ def test_a_silent_rank_is_a_candidate_and_no_cause(log):
     assert found.causes == []
     hung = [one for one in found.candidates if one.label == "hang_in_user_code"]
     assert [one.suspects.ranks for one in hung] == [[5]]
+    # Its evidence is a line of another one.
+    assert [one.rank for one in hung[0].evidence] == [0]
 
 
 @pytest.mark.parametrize(
