@@ -47,6 +47,7 @@ demo: setup
 test: system
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
+# What does more at full scale (200 kills, 500 jobs), and the tests of the UI; `make test` has run all the rest.
 test-full: system
 	STEPWARD_TEST_SCALE=full $(BIN)/pytest -n $(WORKERS) --dist loadfile
 	cd ui && npm test

@@ -31,7 +31,23 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 _KEPT = frozenset({"STEPWARD_DIR", "STEPWARD_TEST_SCALE"})
 
 
+def _is_full() -> bool:
+    return os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
+
+
 @pytest.fixture(scope="session")
 def full_scale() -> bool:
     """Whether this run is ``make test-full`` (STEPWARD_TEST_SCALE=full) rather than the sampled ``make test``."""
-    return os.environ.get("STEPWARD_TEST_SCALE", "sampled") == "full"
+    return _is_full()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """At full scale only what does more there: ``make test`` has run all others as they are."""
+    if not _is_full():
+        return
+    scaled = [
+        item for item in items if item.get_closest_marker("scaled") or "full_scale" in getattr(item, "fixturenames", ())
+    ]
+    kept = set(map(id, scaled))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = scaled

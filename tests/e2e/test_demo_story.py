@@ -79,6 +79,7 @@ def check_goodput(truth):
     assert report["buckets_s"]["down"] == pytest.approx(second["start_s"] - first["end_s"], abs=1e-3)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", seeds())
 def test_the_server_knows_what_happened(seed, tmp_path):
     began = time.monotonic()

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FULL = os.environ.get("STEPWARD_TEST_SCALE") == "full"  # within a test STEPWARD_ variables are gone
 
 
+@pytest.mark.scaled
 def test_a_lost_node_is_survived_twice():
     if not FULL:
         pytest.skip("`make story` tells it; here at full scale alone, as it takes minutes")

@@ -112,6 +112,7 @@ time.time_ns = lambda: _time_ns() + int(_hours * 1e9)
 HOURS_OFF = (1.0, -24.0) if os.environ.get("STEPWARD_TEST_SCALE") == "full" else (1.0,)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("hours", HOURS_OFF)
 def test_a_node_whose_clock_is_wrong_is_alive_is_lost_and_is_charted_when_it_was(server, agent, until, tmp_path, hours):
     (tmp_path / "sitecustomize.py").write_text(SHIFTED)

@@ -189,6 +189,7 @@ EVERY = ("prepare", "munge", "database", "accounting", "controller", "nodes")
 STEPS = EVERY if os.environ.get("STEPWARD_TEST_SCALE") == "full" else ("controller",)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("step", STEPS)
 def test_a_creation_whose_server_is_killed_in_it_goes_on_by_itself(home, step):
     home.cli("cluster", "create", "-f", home.write(node_pools=SMALL["node_pools"]), "--no-wait")

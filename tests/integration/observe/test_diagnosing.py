@@ -71,6 +71,7 @@ class Watching:
         self._thread.join()
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize(("kind", "seed"), FAULTS)
 def test_what_befell_a_run_is_diagnosed_while_it_happens(client, kind, seed):
     simulation = simulate(seed, kind=kind, ranks=8, steps=300)

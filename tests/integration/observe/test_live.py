@@ -116,6 +116,7 @@ def lab(tmp_path_factory):
     lab.end(signal.SIGTERM)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_run_replayed_is_the_run_as_it_was_seen(lab, kind):
     options = ["--seed", "5", "--fault", kind, "--ranks", "4", "--steps", "240", "--step-s", "0.5"]

@@ -79,6 +79,7 @@ def read_until(process, word, number=0):
     raise AssertionError(process.stderr.read()[-3000:])
 
 
+@pytest.mark.scaled
 def test_a_run_killed_at_any_moment_comes_to_the_same_end(train, tmp_path):
     seed = int.from_bytes(os.urandom(4), "little")
     chance, begun = random.Random(seed), []

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 
 from stepward.goodput import events, history
@@ -23,6 +24,7 @@ def ledger(told):
     return history.build(read, refused)
 
 
+@pytest.mark.scaled
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(histories())
 def test_every_instant_is_where_the_rules_put_it(told):
