@@ -3,7 +3,7 @@
  * Views bring the actions for their keys with `useKeys`; a key is never taken from an input or while a modal is open.
  */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export const SHORTCUTS = [
   { keys: "?", does: "Show this help", where: "Everywhere" },
@@ -49,7 +49,8 @@ let chordAt = 0;
 export function useKeys(actions: Actions): void {
   const layer = useRef(actions);
   layer.current = actions;
-  useEffect(() => {
+  // With what is shown, not a frame later: a key belongs to the page that one sees.
+  useLayoutEffect(() => {
     layers.push(layer);
     return () => void layers.splice(layers.indexOf(layer), 1);
   }, []);

@@ -89,6 +89,7 @@ def test_the_list_is_filtered_by_its_address_and_walked_by_keys(server: Server, 
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/events/det_"))
+    expect(page.locator("main.event")).to_be_visible()
     page.keyboard.press("u")
     expect(page).to_have_url(re.compile(f"/runs/{failed}/events$"))
 
