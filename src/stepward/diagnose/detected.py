@@ -99,7 +99,9 @@ def _said(event: Detected) -> _Says | None:
     if event.type == "hang":
         return _hang(event.data)
     if event.type in _LABELLED:
-        named = event.data.get("label") or event.data.get("suspect")
+        # An end that is called `oom` without a line to show was the work of the kernel, a control group or the scheduler.
+        unnamed = "host_oom" if event.type == "oom" else None
+        named = event.data.get("label") or event.data.get("suspect") or unnamed
         return _LABELLED[event.type]._replace(label=str(named)) if named else None
     said = _TYPES.get(event.type)
     if said is not None and event.type == "memory_growth" and "/device/" in str(event.data.get("metric")):

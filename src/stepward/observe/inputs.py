@@ -19,7 +19,7 @@ from stepward.diagnose.verdicts import SchedulerVerdict
 from stepward.model.launches import attempt_numbers
 from stepward.model.points import Line
 from stepward.model.resources import instant
-from stepward.model.states import Exit, Witness
+from stepward.model.states import Exit, State, Witness
 from stepward.model.words import NODES_PROJECT
 from stepward.observe.streams import JobGroup, KernelSource, Place, StreamSource, stream_name
 from stepward.store.catalog.detected import DetectedEvents
@@ -175,19 +175,27 @@ class Gathering:
         """That no kill for memory was counted, where counters were read and would have shown one.
 
         The last reading may be older than the end. It counts where a later one stands still too, or memory was far from full.
+        Nothing does against who saw the kill (the state ``oom``).
         """
+        if attempt.state == State.OOM:
+            return None
         metric = "system/host/oom_kills"
         lines = [line for line in self._lines(attempt, metric, begin, end) if line.x]
         counted = [value for line in lines for value in (*line.min, *line.max) if value is not None]
         if not counted or min(counted) < max(counted) or attempt.ended_at is None:
             return None
-        used = self._lines(attempt, "system/host/memory_used", begin, end)
-        total = self._lines(attempt, "system/host/memory_total", begin, end)
-        shares = [high / size for high, size in zip(_highest(used), _highest(total), strict=False) if size]
+        shares = [
+            high / size
+            for used, most in (item for item in _LIMITS.items() if "/device/" not in item[0])
+            for high, size in zip(
+                *(_highest(self._lines(attempt, name, begin, end)) for name in (used, most)), strict=False
+            )
+            if size
+        ]
         later = min(line.x_last[-1] for line in lines) >= attempt.ended_at / US
         if not later and not (shares and max(shares) <= ROOMY):
             return None
-        full = f"; at most {max(shares):.0%} of the host's memory was used" if shares else ""
+        full = f"; at most {max(shares):.0%} of the memory was used" if shares else ""
         text = f"no kill for memory was counted{full}"
         return Statement("memory_kills", [0.0], "", text, TextLine(f"metric {metric}", 1, metric, metric))
 

@@ -25,6 +25,7 @@ def event(type_, certainty=Certainty.CONFIRMED, **other):
         (event("non_finite"), "numerics_nan"),
         (event("recompilation_storm"), "recompilation"),
         (event("oom", data={"label": "gpu_oom"}), "gpu_oom"),
+        (event("oom", data={"reason": "killed for memory by kernel or cgroup"}), "host_oom"),
         (event("hardware_fault", nodes=("n7",), data={"label": "network_link"}), "network_link"),
         (event("hang", ranks=(3,), data={"why": "is stopped", "sure": True}), "hang_in_user_code"),
         (event("hang", ranks=(3,), data={"why": "waits in another collective than the others", "sure": True}),

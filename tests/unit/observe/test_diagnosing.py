@@ -155,6 +155,33 @@ def test_a_killed_rank_ran_out_of_memory_only_where_counters_do_not_say_otherwis
     assert ("host_oom" in {one.label for one in made.ruled_out}) == (causes == [])
 
 
+def test_who_saw_the_kill_for_memory_is_believed_before_any_counter(bench):
+    bench.now += 10 * S
+    bench.sample("system/host/oom_kills", 0.0, 0.0)
+    bench.sample("system/host/memory_used", 20.0, 20.0)
+    bench.sample("system/host/memory_total", 100.0, 100.0)
+    bench.kill(1, "SIGKILL")
+    bench.event(id="oom/a/1", type="oom", detector="oom/1", title="killed for memory", data={"reason": "cgroup"})
+    bench.judged(state="oom", ended_at=bench.now)
+    bench.look()
+    document = bench.worker.make(RUN).document
+    assert [cause.label for cause in document.causes] == ["host_oom"]
+    assert "host_oom" not in {one.label for one in document.ruled_out}
+
+
+def test_a_control_group_near_its_limit_may_have_killed(bench):
+    bench.now += 10 * S
+    bench.sample("system/host/oom_kills", 0.0, 0.0)
+    bench.sample("system/host/memory_used", 20.0, 20.0)
+    bench.sample("system/host/memory_total", 100.0, 100.0)
+    bench.sample("system/cgroup/memory_used", 1.0, 9.0)
+    bench.sample("system/cgroup/memory_limit", 10.0, 10.0)
+    bench.kill(1, "SIGKILL")
+    bench.exit(0, 1)
+    bench.look()
+    assert "host_oom" not in {one.label for one in bench.worker.make(RUN).document.ruled_out}
+
+
 def test_a_good_end_and_a_suspicion_need_none(bench):
     for rank in (0, 1):
         bench.exit(rank, 0)
