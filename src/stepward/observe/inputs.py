@@ -184,14 +184,12 @@ class Gathering:
         counted = [value for line in lines for value in (*line.min, *line.max) if value is not None]
         if not counted or min(counted) < max(counted) or attempt.ended_at is None:
             return None
-        shares = [
-            high / size
-            for used, most in (item for item in _LIMITS.items() if "/device/" not in item[0])
-            for high, size in zip(
-                *(_highest(self._lines(attempt, name, begin, end)) for name in (used, most)), strict=False
-            )
-            if size
-        ]
+        shares = []
+        for used, most in _LIMITS.items():
+            if "/device/" not in used:
+                limits = _highest(self._lines(attempt, most, begin, end))
+                highs = _highest(self._lines(attempt, used, begin, end))
+                shares += [high / limits[node] for node, high in highs.items() if limits.get(node)]
         later = min(line.x_last[-1] for line in lines) >= attempt.ended_at / US
         if not later and not (shares and max(shares) <= ROOMY):
             return None
@@ -317,12 +315,13 @@ def _value(line: Line, at: int) -> float:
     return nan if mean is None or line.n_nan[at] else mean
 
 
-def _highest(lines: list[Line]) -> list[float]:
-    """The largest value of each line, by node."""
-    return [
-        max(_finite([v for v in line.max if v is not None]), default=0.0)
-        for line in sorted(lines, key=lambda line: line.node or "")
-    ]
+def _highest(lines: list[Line]) -> dict[str | None, float]:
+    """The largest value of each node."""
+    found: dict[str | None, float] = {}
+    for line in lines:
+        high = max(_finite([value for value in line.max if value is not None]), default=0.0)
+        found[line.node] = max(high, found.get(line.node, 0.0))
+    return found
 
 
 def _finite(values: list[float]) -> list[float]:

@@ -8,10 +8,11 @@ from stepward.errors import NotFound
 from stepward.ingest.hearing import Hearing
 from stepward.ingest.protocols import CommittedFrame
 from stepward.model.frames import Config, LogChunk, Logs, Source
+from stepward.model.points import Line
 from stepward.model.states import Exit, Witness
 from stepward.model.words import SourceKind
 from stepward.observe.diagnosing import AGAIN_US, MOST_TOLD, SETTLE_US, Diagnosing
-from stepward.observe.inputs import Gathering
+from stepward.observe.inputs import Gathering, _highest
 from stepward.observe.observer import event_row
 from stepward.store.catalog import CatalogApplier, open_database
 from stepward.store.catalog.changes import Change
@@ -180,6 +181,13 @@ def test_a_control_group_near_its_limit_may_have_killed(bench):
     bench.exit(0, 1)
     bench.look()
     assert "host_oom" not in {one.label for one in bench.worker.make(RUN).document.ruled_out}
+
+
+def test_memory_is_held_against_the_limit_of_its_own_node():
+    def line(node, *values):
+        return Line(node=node, max=list(values))
+
+    assert _highest([line("b", 1.0, None, 3.0), line("a", 2.0), line("b", 2.0)]) == {"b": 3.0, "a": 2.0}
 
 
 def test_a_good_end_and_a_suspicion_need_none(bench):
